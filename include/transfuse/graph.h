@@ -122,6 +122,9 @@ public:
     // The same, where lattices grow with their inputs: out − up·in stays. Throws Error where another attribute would
     // change.
     Graph grown_to(const std::vector<Type>& types) const;
+    // The same. spare: what this function made of this graph for other types, and is needed no more: unless somebody
+    // else has it, too, it becomes what is made, and nothing is copied. (Where it throws, the spare is nothing any more.)
+    Graph grown_to(const std::vector<Type>& types, Graph& spare) const;
 
 private:
     friend class Builder;
@@ -133,7 +136,7 @@ private:
         bool operator==(const Contents&) const = default;
     };
     Contents contents_for(const std::vector<Type>& leaf_types) const;
-    explicit Graph(Contents contents) : contents_(std::make_shared<const Contents>(std::move(contents))) {}
+    explicit Graph(Contents contents) : contents_(std::make_shared<Contents>(std::move(contents))) {}
     std::shared_ptr<const Contents> contents_;  // never null; copies share it
 };
 

@@ -4,8 +4,9 @@
 
 namespace transfuse {
 
-Lowered grown(const Lowered& lowered, const std::vector<Type>& leaf_types) {
-    Lowered anew{lowered.graph.grown_to(leaf_types), lowered.costs, lowered.quiet};
+Lowered grown(const Lowered& lowered, const std::vector<Type>& leaf_types, std::optional<Lowered> spare) {
+    Lowered anew{spare ? lowered.graph.grown_to(leaf_types, spare->graph) : lowered.graph.grown_to(leaf_types),
+                 spare ? std::move(spare->costs) : lowered.costs, lowered.quiet};
     for (size_t id = 0; id < anew.costs.size(); ++id)
         if (!lowered.quiet->parameter(id)) anew.costs[id] = node_cost(anew.graph, anew.graph.nodes()[id]);
     return anew;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "algebra/quiet.h"
 #include "transfuse/algebra.h"
@@ -19,7 +20,8 @@ Lowered lowered(const Graph& written);
 // What lowered() makes of the same graph for other extents of its inputs, made of what it made of one: the results of
 // lattices grow with their inputs, out − up·in stays. (None may have been written: its `out` was, too.) Throws Error
 // where something does not hold for these extents, or is better asked of what was written.
-Lowered grown(const Lowered& lowered, const std::vector<Type>& leaf_types);
+// spare: what it made of the same for others, and is needed no more; none: nullopt.
+Lowered grown(const Lowered& lowered, const std::vector<Type>& leaf_types, std::optional<Lowered> spare = {});
 // What rewrite() makes of what was written, made of what lowered() made of it.
 Graph rewrite_lowered(const Lowered& lowered, const RewriteOptions& options);
 

@@ -47,6 +47,7 @@ public:
 
     Assembly run() {
         // Weights are packed by the launch that prepares them, so every other pass is generated first.
+        packed_.reserve(plan_.passes.size());
         std::vector<Program> programs(plan_.passes.size());
         std::vector<std::optional<Tiles>> ahead = all_tiles_ahead();
         for (size_t p = first_; p < plan_.passes.size(); ++p) programs[p] = generate(p, std::move(ahead[p]));
@@ -58,6 +59,12 @@ public:
     }
 
 private:
+    struct Packed {
+        size_t pass;
+        PackedWeights weights;
+        Address at;
+    };
+
     std::string config_of(size_t pass) const {
         const auto config = configs_.find(pass);
         return config == configs_.end() ? "" : config->second;
@@ -87,7 +94,7 @@ private:
         }
         if (made.config) assembly_.configs[pass] = std::move(*made.config);
         if (made.taken) assembly_.taken.emplace(pass, std::move(*made.taken));
-        if (made.packed) packed_.emplace(pass, Packed{std::move(*made.packed), {}});
+        if (made.packed) packed_.push_back({pass, std::move(*made.packed), {}});
         return std::move(made.program);
     }
 
@@ -156,7 +163,8 @@ private:
                 stores.push_back(store);
                 asked.stored.push_back(store.target);
             }
-        for (const auto& [pass, packed] : packed_)
+        asked.extras.reserve(packed_.size());
+        for (const Packed& packed : packed_)
             if (packed.weights.job) asked.extras.push_back(packed.weights.job);
         if (stores.empty() && asked.extras.empty()) return {};
         const bool alike = context_.known && !writes_output;  // as far as parameters tell
@@ -187,8 +195,8 @@ private:
     // To which pass the preparation is counted: where the plan has none, to the first that wants packed weights.
     size_t preparing_pass() const {
         if (first_ > 0) return 0;
-        for (const auto& [pass, packed] : packed_)
-            if (packed.weights.job) return pass;
+        for (const Packed& packed : packed_)
+            if (packed.weights.job) return packed.pass;
         return 0;
     }
 
@@ -214,7 +222,7 @@ private:
 
     // Packed weights have memory of their own: they are written before other passes run.
     void place_packed() {
-        for (auto& [pass, packed] : packed_) {
+        for (Packed& packed : packed_) {
             const bool kept = packed.weights.kept;
             size_t& end = kept ? assembly_.kept_bytes : assembly_.workspace_bytes;
             packed.at = {kept ? Address::Kind::kept : Address::Kind::workspace, 0, static_cast<int64_t>(end)};
@@ -239,12 +247,19 @@ private:
         if (!scratch) scratch_bytes_ = std::max(scratch_bytes_, scratch_begin + whole_lines(program.scratch_bytes));
     }
 
+    const Packed& packed_for(size_t pass) const {
+        const auto at = std::lower_bound(packed_.begin(), packed_.end(), pass,
+                                         [](const Packed& packed, size_t p) { return packed.pass < p; });
+        require(at != packed_.end() && at->pass == pass, "CUDA: pass ", pass, " has no packed weights");
+        return *at;
+    }
+
     Address address_of(const Argument& argument, int64_t scratch_at) const {
         Address address{Address::Kind::workspace, 0, scratch_at};
         if (argument.kind == Argument::Kind::output)
             address = {Address::Kind::output, argument.value, 0};
         else if (argument.kind == Argument::Kind::packed)
-            address = packed_.at(static_cast<size_t>(argument.value)).at;
+            address = packed_for(static_cast<size_t>(argument.value)).at;
         else if (argument.kind != Argument::Kind::scratch && argument.value != Argument::in_scratch)
             address = placement_.address(argument.value);
         address.offset += argument.offset;
@@ -264,11 +279,6 @@ private:
         bind(pull(request), plan_.passes.size() - 1);
     }
 
-    struct Packed {
-        PackedWeights weights;
-        Address at;
-    };
-
     const Plan& plan_;
     const Graph& graph_;
     const CompileOptions& options_;
@@ -279,7 +289,7 @@ private:
     const PassContext context_;
     const size_t first_;  // pass behind the one that prepares
     Assembly assembly_;
-    std::map<size_t, Packed> packed_;  // by number of the pass
+    std::vector<Packed> packed_;  // in order of the passes
     size_t scratch_bytes_ = 0;
     std::map<size_t, size_t> scratch_begins_;  // of each pass
 };

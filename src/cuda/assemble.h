@@ -17,11 +17,11 @@ struct BoundLaunch {
 struct Assembly {
     std::vector<BoundLaunch> launches;
     size_t workspace_bytes = 0;
-    size_t kept_bytes = 0;           // owned by the executable: what a frozen one prepares once
-    std::vector<Sizes> strides;      // per value
-    std::vector<std::string> notes;  // per pass: what was chosen
-    DenseConfigs configs;            // of the passes that tensor cores take
-    std::map<size_t, Taken> taken;   // their kernels, as far as the program does not know them yet
+    size_t kept_bytes = 0;            // owned by the executable: what a frozen one prepares once
+    std::vector<Sizes> strides;       // per value
+    std::vector<Words> notes;         // per pass: what was chosen
+    std::map<size_t, Words> configs;  // of the passes that tensor cores take
+    std::map<size_t, Taken> taken;    // their kernels, as far as the program does not know them yet
 };
 
 // aligned: leaves and outputs begin on 16-byte boundaries. configs: dense configurations to take instead of the

@@ -21,10 +21,11 @@ struct Outcome {
     std::string words;  // of the error, or what is wrong with the code
 };
 
-// Compiles every launch's kernel that is not known; several at a time. Those that are become the sources known.
-std::vector<Outcome> compile_each(Assembly& assembly, int arch, const Compiler& compile, const KnownKernels* known) {
+// Compiles every launch's kernel that is not known, which then are `fresh`; several at a time. Those that are become
+// the sources known.
+std::vector<Outcome> compile_each(Assembly& assembly, int arch, const Compiler& compile, const KnownKernels* known,
+                                  std::vector<size_t>& fresh) {
     std::vector<Outcome> outcomes(assembly.launches.size());
-    std::vector<size_t> fresh;
     for (size_t i = 0; i < outcomes.size(); ++i) {
         std::shared_ptr<const Source>& source = assembly.launches[i].launch.source;
         if (auto same = known ? known->compiled(source, arch) : nullptr)
@@ -56,7 +57,8 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
     std::set<size_t> portable;                        // passes that went on to the portable family
     for (;;) {
         Assembly assembly = assemble(plan, options, target, aligned, configs, known);
-        const std::vector<Outcome> outcomes = compile_each(assembly, target.arch, compile, known);
+        std::vector<size_t> fresh;
+        const std::vector<Outcome> outcomes = compile_each(assembly, target.arch, compile, known, fresh);
         bool again = false;
         for (size_t i = 0; i < outcomes.size(); ++i) {
             if (outcomes[i].words.empty()) continue;
@@ -67,7 +69,7 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
                 std::rethrow_exception(outcomes[i].error);
             if (again) continue;
             if (const auto taken = assembly.taken.find(pass); taken != assembly.taken.end() && taken->second.needless) {
-                known->settle(taken->second.structure);  // the known kernel it is
+                known->settle(*taken->second.structure);  // the known kernel it is
                 again = true;
                 continue;
             }
@@ -93,8 +95,9 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
         }
         if (again) continue;
         if (known) {
+            for (const size_t i : fresh) known->remember(assembly.launches[i].launch.source, target.arch);
             for (const BoundLaunch& bound : assembly.launches) {
-                known->remember(bound.launch.source, target.arch);
+                if (assembly.taken.empty()) break;
                 const auto taken = assembly.taken.find(bound.pass);  // passes with one text share its source
                 if (taken != assembly.taken.end() && bound.launch.source->entry == dense_entry)
                     taken->second.kernel.source = bound.launch.source;

@@ -12,6 +12,7 @@
 #include "cuda/build.h"
 #include "cuda/launch.h"
 #include "cuda/runtime/module.h"
+#include "cuda/spare.h"
 #include "cuda/tune.h"
 #include "transfuse/error.h"
 
@@ -42,7 +43,7 @@ struct Loaded {
 // get as to fill.
 void forget_what_is_ready(Assembly& assembly) {
     const auto forget = [](auto& list) { list = std::remove_reference_t<decltype(list)>(); };
-    forget(assembly.strides), forget(assembly.configs), forget(assembly.taken);
+    give_back(assembly.strides), forget(assembly.configs), forget(assembly.taken);
     for (BoundLaunch& bound : assembly.launches) forget(bound.launch.arguments), forget(bound.addresses);
 }
 
@@ -119,9 +120,9 @@ public:
             text += " x " + std::to_string(l.block[0] * l.block[1] * l.block[2]) + ">>> ";
             if (l.shared_bytes) text += std::to_string(l.shared_bytes) + " B dynamic shared, ";
             text += to_string(kernel(l.source, device_, l.shared_bytes).resources);
-            if (!l.note.empty()) text += ": " + l.note;
+            if (!l.note.empty()) text += ": " + l.note.str();
             if (bound.pass < aligned_->assembly.notes.size() && !aligned_->assembly.notes[bound.pass].empty())
-                text += " [" + aligned_->assembly.notes[bound.pass] + "]";
+                text += " [" + aligned_->assembly.notes[bound.pass].str() + "]";
             text += "\n";
         }
         return text;

@@ -8,10 +8,13 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "cuda/spare.h"
 #include "transfuse/engine.h"
 #include "transfuse/error.h"
 #include "transfuse/plan.h"
@@ -48,6 +51,27 @@ private:
 // For which sizes a kernel's text is written: for those at hand; for an emitted file, which states its arguments as
 // formulas of the sizes; or for all sizes a program will meet, so that none of them compiles it anew.
 enum class Texts : uint8_t { own, stated, lasting };
+
+// What is said of a kernel, to a reader or to find it again. Copies share it: all sizes that a kernel serves say the
+// same.
+class Words {
+public:
+    Words() = default;
+    Words(std::string text) : text_(text.empty() ? nullptr : std::make_shared<const std::string>(std::move(text))) {}
+    Words(const char* text) : Words(std::string(text)) {}
+    const std::string& str() const {
+        static const std::string none;
+        return text_ ? *text_ : none;
+    }
+    operator const std::string&() const { return str(); }
+    bool empty() const { return !text_; }
+    size_t find(std::string_view part) const { return str().find(part); }
+    bool operator==(const Words& other) const { return text_ == other.text_ || str() == other.str(); }
+    friend std::ostream& operator<<(std::ostream& to, const Words& words) { return to << words.str(); }
+
+private:
+    std::shared_ptr<const std::string> text_;  // null: nothing is said
+};
 
 // The device a kernel is generated for.
 struct Target {
@@ -137,20 +161,32 @@ struct Argument {
     }
 };
 
+// Arguments that are put together. Those of most launches lie in memory that a thread keeps for the next: a plan makes
+// a list of some kilobytes for each of its launches, and drops all of them once blocks of bytes are made of them.
+struct ArgumentList : Spare<ArgumentList> {
+    using List = Few<Argument, 24>;
+    List list;
+};
+
 // The arguments of a launch, in order. Copies share them: those of the launch that prepares a deep network's weights
 // are hundreds, the same for all sizes.
 class Arguments {
 public:
     Arguments() = default;
-    Arguments(std::vector<Argument> list) : list_(std::make_shared<const std::vector<Argument>>(std::move(list))) {}
+    Arguments(std::shared_ptr<const ArgumentList> list) : list_(std::move(list)) {}
+    Arguments(const std::vector<Argument>& list) {
+        const std::shared_ptr<ArgumentList> own(new ArgumentList);
+        own->list = list;
+        list_ = own;
+    }
     Arguments(std::initializer_list<Argument> list) : Arguments(std::vector<Argument>(list)) {}
-    const Argument* begin() const { return list_ ? list_->data() : nullptr; }
+    const Argument* begin() const { return list_ ? list_->list.data() : nullptr; }
     const Argument* end() const { return begin() + size(); }
-    size_t size() const { return list_ ? list_->size() : 0; }
-    const Argument& operator[](size_t i) const { return (*list_)[i]; }
+    size_t size() const { return list_ ? list_->list.size() : 0; }
+    const Argument& operator[](size_t i) const { return list_->list[i]; }
 
 private:
-    std::shared_ptr<const std::vector<Argument>> list_;  // null: none
+    std::shared_ptr<const ArgumentList> list_;  // null: none
 };
 
 struct Launch {
@@ -161,7 +197,7 @@ struct Launch {
     bool early = false;            // starts while its predecessor ends (the kernel waits with griddepcontrol)
     bool parameters_only = false;  // depends on params alone: skipped after the first run of a frozen executable
     Arguments arguments;
-    std::string note;  // for describe(): tile, roles, what it computes
+    Words note;  // for describe(): tile, roles, what it computes
 };
 
 // The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers), which lives for
@@ -169,7 +205,7 @@ struct Launch {
 struct Program {
     std::vector<Launch> launches;
     size_t scratch_bytes = 0;
-    std::string note;
+    Words note;
 };
 
 struct Written;

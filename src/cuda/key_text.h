@@ -33,13 +33,13 @@ private:
     static constexpr size_t usual = 1000;  // bytes: as long as most become
 
     // Keys of a plan have tens of thousands of values: most are a comparison and a store.
-    void put(const void* bytes, size_t count) {
+    [[gnu::always_inline]] void put(const void* bytes, size_t count) {
         const bool small = large_.empty();
         if ((small ? usual : large_.size()) - end_ < count) return put_beyond(bytes, count);
         std::memcpy((small ? small_.data() : large_.data()) + end_, bytes, count);
         end_ += count;
     }
-    void put_beyond(const void* bytes, size_t count) {
+    [[gnu::noinline]] void put_beyond(const void* bytes, size_t count) {
         const bool small = large_.empty();
         large_.resize(2 * std::max(usual, large_.size()) + count);
         if (small) std::memcpy(large_.data(), small_.data(), end_);

@@ -11,6 +11,15 @@
 
 namespace transfuse::cuda {
 
+struct KnownStructure {
+    explicit KnownStructure(std::string said) : words(std::move(said)) {}
+    const std::string words;
+    std::shared_ptr<const KnownKernels::KernelList> kernels;  // replaced by longer ones; null: not asked for yet
+    std::set<int> weighed;
+    int doubts = 0;
+    bool settled = false;
+};
+
 namespace {
 
 // How much slower a kernel may be, in proportion and in seconds.
@@ -48,8 +57,9 @@ std::vector<KnownKernel> on_disk(const std::string& structure) {
     if (const auto kept = cache_load(disk_key(structure))) {
         std::istringstream lines(*kept);
         KnownKernel kernel;
-        while (lines >> kernel.outputs && lines.get() == ' ' && std::getline(lines, kernel.words)) {
-            kernel.said = said_by(kernel.words);
+        std::string words;
+        while (lines >> kernel.outputs && lines.get() == ' ' && std::getline(lines, words)) {
+            kernel.words = words, kernel.said = said_by(words);
             kernels.push_back(kernel);
         }
     }
@@ -68,6 +78,7 @@ double outputs_of(const Surroundings& around) {
 
 // The known kernel that is estimated fastest for the size, if any serves it.
 std::optional<DenseProgram> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
+    Readings readings(around);
     struct Candidate {
         double seconds = 0;
         const KnownKernel* kernel = nullptr;
@@ -78,8 +89,8 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
         order.push_back({.kernel = kernels.data()});
     else
         for (const KnownKernel& kernel : kernels)
-            if (auto reading = read_dense_as(around, kernel.said))
-                order.push_back({seconds_of(around, *reading), &kernel, std::move(reading)});
+            if (auto reading = readings.as(kernel.said))
+                order.push_back({seconds_of(*reading), &kernel, std::move(reading)});
     std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
         return std::pair(a.seconds, a.kernel) < std::pair(b.seconds, b.kernel);
     });
@@ -95,14 +106,15 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
 }
 
 // Channels last or not: no text serves both.
-const char* layout(const Surroundings& around, ValueId memory) {
+bool lies_last(const Surroundings& around, ValueId memory) {
     const Sizes& strides = around.strides[static_cast<size_t>(memory)];
-    return strides.size() >= 3 && strides[1] == 1 && strides.back() != 1 ? ";last" : ";";
+    return strides.size() >= 3 && strides[1] == 1 && strides.back() != 1;
 }
+const char* layout(const Surroundings& around, ValueId memory) { return lies_last(around, memory) ? ";last" : ";"; }
 
-}  // namespace
-
-std::string structure_of(const Surroundings& around) {
+// All that a pass's kernels depend on beside sizes, roughly: texts are compared before one serves for another. In
+// words, for the disk.
+std::string words_of_structure(const Surroundings& around) {
     const Graph& graph = around.plan.graph;
     const Target& target = around.target;
     std::string text;
@@ -125,6 +137,31 @@ std::string structure_of(const Surroundings& around) {
     return text;
 }
 
+// The same to find it by, in this process: equal where the words are.
+KeyText key_of_structure(const Surroundings& around) {
+    const Graph& graph = around.plan.graph;
+    const Target& target = around.target;
+    KeyText key;
+    key.add(target.arch, target.multiprocessors, target.shared_bytes, target.portable_only, around.aligned,
+            around.precision);
+    const Lattices axes = lattices(graph, around.pass.anchor);
+    key.add(axes.size());
+    for (const Lattice& axis : axes)
+        key.add(axis.up, axis.down, axis.dil, axis.offset, axis.taps,
+                axis.down == 1 ? axis.out - axis.up * axis.in : int64_t{0});
+    const Type& weight = graph[graph[around.pass.anchor].args[1]].type;
+    key.add(weight.dtype, weight.shape, around.pass.reads.size() + around.pass.stores.size());
+    for (ValueId read : around.pass.reads) key.add(lies_last(around, view_root(around.plan, read)));
+    for (const Store& store : around.pass.stores) key.add(lies_last(around, store.target));
+    for (const TileStep& step : around.pass.steps) {
+        const Node& node = graph[step.value];
+        key.add(step.value, step.scope, node.op, node.type.dtype);
+    }
+    return key;
+}
+
+}  // namespace
+
 KnownKernels::KnownKernels(bool finds_texts) : written_(finds_texts ? std::make_unique<Written>() : nullptr) {}
 KnownKernels::~KnownKernels() = default;
 
@@ -141,18 +178,26 @@ bool KnownKernels::first_met(const Graph& graph) {
                       [&](const Sizes& shape, ValueId leaf) { return shape == graph[leaf].type.shape; });
 }
 
-KnownKernels::Standing KnownKernels::of(const std::string& structure, int size_class) {
+KnownStructure& KnownKernels::structure_of(const Surroundings& around) {
+    const KeyText key = key_of_structure(around);
     const std::lock_guard lock(mutex_);
-    const auto [at, fresh] = entries_.try_emplace(structure);
-    Entry& entry = at->second;
-    if (fresh) entry.kernels = std::make_shared<const KernelList>(on_disk(structure));
-    return {entry.kernels, entry.weighed.contains(size_class), entry.settled};
+    const auto known = structures_.find(std::string_view(key));
+    if (known != structures_.end()) return *known->second;
+    auto fresh = std::make_unique<KnownStructure>(words_of_structure(around));
+    return *structures_.emplace(std::string_view(key), std::move(fresh)).first->second;
+}
+
+KnownKernels::Standing KnownKernels::of(KnownStructure& structure, int size_class) {
+    const std::lock_guard lock(mutex_);
+    if (!structure.kernels) structure.kernels = std::make_shared<const KernelList>(on_disk(structure.words));
+    return {structure.kernels, structure.weighed.contains(size_class), structure.settled};
 }
 
 void KnownKernels::remember(const Taken& taken) {
     if (!taken.news) return;
     const std::lock_guard lock(mutex_);
-    Entry& entry = entries_[taken.structure];
+    KnownStructure& entry = *taken.structure;
+    if (!entry.kernels) entry.kernels = std::make_shared<const KernelList>();
     entry.weighed.insert(taken.size_class);
     const auto replace = [&](std::vector<KnownKernel> kernels) {
         entry.kernels = std::make_shared<const KernelList>(std::move(kernels));
@@ -171,18 +216,18 @@ void KnownKernels::remember(const Taken& taken) {
     std::vector<KnownKernel> more = kernels;
     more.push_back(taken.kernel);
     more.back().said = said_by(taken.kernel.words);
-    if (more.size() > 1) to_disk(taken.structure, more);
+    if (more.size() > 1) to_disk(entry.words, more);
     replace(std::move(more));
 }
 
-bool KnownKernels::doubted_again(const std::string& structure) {
+bool KnownKernels::doubted_again(KnownStructure& structure) {
     const std::lock_guard lock(mutex_);
-    return ++entries_[structure].doubts <= most_doubts;
+    return ++structure.doubts <= most_doubts;
 }
 
-void KnownKernels::settle(const std::string& structure) {
+void KnownKernels::settle(KnownStructure& structure) {
     const std::lock_guard lock(mutex_);
-    entries_[structure].settled = true;
+    structure.settled = true;
 }
 
 std::shared_ptr<const Source> KnownKernels::compiled(const std::shared_ptr<const Source>& source, int arch) const {
@@ -228,14 +273,15 @@ std::shared_ptr<const Program> KnownKernels::prepare(const Preparation* asked, c
 std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
                                                  std::string* why_not) {
     const double outputs = outputs_of(around);
-    taken = {structure_of(around), static_cast<int>(std::bit_width(static_cast<uint64_t>(outputs))), false, {}, true};
+    taken = {
+        &known.structure_of(around), static_cast<int>(std::bit_width(static_cast<uint64_t>(outputs))), false, {}, true};
     const auto take = [&](std::optional<DenseProgram> program) {
         if (program) taken.kernel = {program->words, outputs, program->program.launches[0].source, nullptr};
         return program;
     };
     // A configuration that was asked for, be it because another one failed, is as good as any to know.
     if (!around.config.empty()) return take(generate_dense(around, why_not));
-    const KnownKernels::Standing standing = known.of(taken.structure, taken.size_class);
+    const KnownKernels::Standing standing = known.of(*taken.structure, taken.size_class);
     const std::vector<KnownKernel>& kernels = *standing.kernels;
     if (kernels.empty()) return take(generate_dense(around, why_not));
     auto best = fastest(around, kernels);
@@ -255,7 +301,7 @@ std::optional<DenseProgram> generate_dense_among(const Surroundings& around, Kno
     }
     const Slack& worth = kernels.size() == 1 ? second : further;
     const bool doubtful = kernels.size() == 1 && best->busy < full && best->seconds * (1 - best->busy) > worth.seconds;
-    if (standing.settled || (standing.weighed && !(doubtful && known.doubted_again(taken.structure)))) {
+    if (standing.settled || (standing.weighed && !(doubtful && known.doubted_again(*taken.structure)))) {
         const auto compiled = [](const KnownKernel& kernel) { return kernel.source != nullptr; };
         taken.news = !standing.weighed || !std::all_of(kernels.begin(), kernels.end(), compiled);
         return take(std::move(best));

@@ -20,15 +20,18 @@
 namespace transfuse::cuda {
 
 struct KnownKernel {
-    std::string words;                           // DenseProgram::words
+    Words words;                                 // DenseProgram::words
     double outputs = 0;                          // of the pass it was made for
     std::shared_ptr<const Source> source;        // null: compiled by another process
     std::shared_ptr<const Said> said = nullptr;  // by the words, once it is known; null: nothing
 };
 
+// What is known of passes of one structure: of all that their kernels depend on beside sizes.
+struct KnownStructure;
+
 // What was taken for a pass: to be remembered when it has been compiled.
 struct Taken {
-    std::string structure;  // of the pass: all its kernels depend on beside sizes
+    KnownStructure* structure = nullptr;
     int size_class = 0;     // sizes alike within a factor of two
     bool needless = false;  // a known kernel would do
     KnownKernel kernel;
@@ -49,10 +52,11 @@ public:
         bool weighed;  // sizes of the class, against their own best
         bool settled;
     };
-    Standing of(const std::string& structure, int size_class);
+    KnownStructure& structure_of(const Surroundings& surroundings);  // stays where it is
+    Standing of(KnownStructure& structure, int size_class);
     void remember(const Taken& taken);
-    bool doubted_again(const std::string& structure);  // true for the first few times only: a search takes long
-    void settle(const std::string& structure);         // nothing is weighed any more
+    bool doubted_again(KnownStructure& structure);  // true for the first few times only: a search takes long
+    void settle(KnownStructure& structure);         // nothing is weighed any more
     // The source that a text had when it was compiled: sizes that share it need not compare it again. Null: it is new.
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
@@ -64,18 +68,12 @@ public:
     std::shared_ptr<const Program> prepare(const Preparation* asked, const PullRequest& request);
 
 private:
-    struct Entry {
-        std::shared_ptr<const KernelList> kernels = std::make_shared<const KernelList>();  // replaced by longer ones
-        std::set<int> weighed;
-        int doubts = 0;
-        bool settled = false;
-    };
     struct Compiled {
         std::unordered_set<const Source*> met;
         std::unordered_multimap<std::string_view, std::shared_ptr<const Source>, KeyHash> by_text;
     };
     mutable std::mutex mutex_;
-    std::unordered_map<std::string, Entry, KeyHash> entries_;
+    std::unordered_map<std::string, std::unique_ptr<KnownStructure>, KeyHash, std::equal_to<>> structures_;
     std::map<int, Compiled> compiled_;  // by architecture
     std::unique_ptr<Written> written_;
     struct Prepared {
@@ -86,9 +84,6 @@ private:
     Preparations last_prepared_;
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
-
-// All that a pass's kernels depend on beside sizes, roughly: texts are compared before one serves for another.
-std::string structure_of(const Surroundings& surroundings);
 
 // generate_dense for a program that knows some kernels: the best for the size if it is the first of its structure, else
 // one that is known unless another is worth its compilation.

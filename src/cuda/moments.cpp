@@ -32,7 +32,7 @@ std::optional<GridProgram> generate_moments(const Surroundings& surroundings, co
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     for (Launch& launch : result.program.launches)
-        result.program.note += (result.program.note.empty() ? "" : "; ") + launch.note;
+        result.program.note = result.program.note.str() + (result.program.note.empty() ? "" : "; ") + launch.note.str();
     return result;
 }
 

@@ -145,8 +145,9 @@ private:
         place(tiles.dense->places);
         result_.config = std::move(tiles.dense->config);
         result_.taken = std::move(tiles.taken);
+        const Words note = apart_ ? Words() : std::move(tiles.dense->pass_note);
         take(with_packed_weights(std::move(*tiles.dense)),
-             apart_ ? "tensor-core kernel for the products of each tap; " : "tensor-core kernel; ");
+             apart_ ? "tensor-core kernel for the products of each tap; " : by_tensor_cores, note);
     }
 
     void take_product(Product product) {
@@ -300,10 +301,10 @@ private:
         return program;
     }
 
-    void take(Program program, std::string_view how = "") {
+    // note: what both say together, where it is known.
+    void take(Program program, std::string_view how = "", Words note = {}) {
         result_.program = std::move(program);
-        result_.note.reserve(how.size() + result_.program.note.size());
-        (result_.note = how) += result_.program.note;
+        result_.note = note.empty() ? Words(std::string(how) + result_.program.note.str()) : std::move(note);
     }
     void place(Places& left) {
         for (auto& [value, place] : left) places().insert_or_assign(value, std::move(place));

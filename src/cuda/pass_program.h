@@ -38,9 +38,9 @@ struct Tiles {
 
 struct PassProgram {
     Program program;
-    std::string note;                   // what was chosen
-    std::optional<std::string> config;  // of a tensor-core kernel
-    std::optional<Taken> taken;         // the same, where the program's kernels are known
+    Words note;                   // what was chosen
+    std::optional<Words> config;  // of a tensor-core kernel
+    std::optional<Taken> taken;   // the same, where the program's kernels are known
     std::optional<PackedWeights> packed;
 };
 

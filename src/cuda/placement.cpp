@@ -4,6 +4,7 @@
 
 #include "algebra/integer.h"
 #include "cuda/buffer_layout.h"
+#include "cuda/spare.h"
 #include "graph/layout.h"
 #include "transfuse/error.h"
 
@@ -33,13 +34,15 @@ Placement::Placement(const Plan& plan, const CompileOptions& options, bool align
       options_(options),
       aligned_(aligned),
       last_(last ? channels_last_buffers(plan) : std::vector<bool>(static_cast<size_t>(graph_.size()))),
-      strides_(static_cast<size_t>(graph_.size())),
-      addresses_(static_cast<size_t>(graph_.size())),
-      lives_(static_cast<size_t>(graph_.size())) {
+      strides_(list_of<Sizes>(static_cast<size_t>(graph_.size()))),
+      addresses_(list_of<std::optional<Address>>(static_cast<size_t>(graph_.size()))),
+      lives_(list_of<std::optional<Life>>(static_cast<size_t>(graph_.size()))) {
     place_outputs();
     place_leaves();
     find_buffers();
 }
+
+Placement::~Placement() { give_back(addresses_), give_back(lives_); }
 
 void Placement::place_outputs() {
     const auto& outputs = graph_.outputs();

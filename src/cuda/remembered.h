@@ -18,18 +18,20 @@ struct KeyHash {
     using is_transparent = void;
     size_t operator()(std::string_view key) const {
         constexpr uint64_t odd = 0x9e3779b97f4a7c15u;
-        uint64_t hash = key.size();
-        const auto mix = [&](uint64_t word) { hash = (std::rotl(hash, 5) ^ word) * odd; };
+        constexpr size_t ways = 4;  // of which none waits for another's product
+        uint64_t hash[ways] = {key.size(), 1, 2, 3};
+        const auto mix = [&](size_t way, uint64_t word) { hash[way] = (std::rotl(hash[way], 5) ^ word) * odd; };
         size_t at = 0;
-        uint64_t word = 0;
-        for (; key.size() - at >= sizeof word; at += sizeof word) {
-            std::memcpy(&word, key.data() + at, sizeof word);
-            mix(word);
+        uint64_t words[ways];
+        for (; key.size() - at >= sizeof words; at += sizeof words) {
+            std::memcpy(words, key.data() + at, sizeof words);
+            for (size_t way = 0; way < ways; ++way) mix(way, words[way]);
         }
-        word = 0;
-        std::memcpy(&word, key.data() + at, key.size() - at);
-        mix(word);
-        return hash ^ hash >> 32;
+        std::memset(words, 0, sizeof words);
+        std::memcpy(words, key.data() + at, key.size() - at);
+        for (size_t way = 0; way < ways; ++way) mix(way, words[way]);
+        for (size_t way = 1; way < ways; ++way) mix(0, hash[way]);
+        return hash[0] ^ hash[0] >> 32;
     }
 };
 

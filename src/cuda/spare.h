@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <new>
+#include <utility>
+#include <vector>
 
 namespace transfuse::cuda {
 
@@ -45,5 +47,23 @@ private:
         return list;
     }
 };
+
+// Lists of one element a value, which every plan makes again: each thread keeps the memory of the last of a type.
+template <class T>
+std::vector<T>& spare_list() {
+    thread_local std::vector<T> list;
+    return list;
+}
+template <class T>
+std::vector<T> list_of(size_t count) {
+    std::vector<T> list = std::exchange(spare_list<T>(), {});
+    list.resize(count);
+    return list;
+}
+template <class T>
+void give_back(std::vector<T>& list) {
+    list.clear();
+    spare_list<T>() = std::exchange(list, {});
+}
 
 }  // namespace transfuse::cuda

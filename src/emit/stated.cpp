@@ -120,8 +120,8 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
                       ",\"grid\":" + listed(l.grid) + ",\"block\":" + listed(l.block) +
                       ",\"cluster\":" + std::to_string(l.cluster) + ",\"shared\":" + std::to_string(l.shared_bytes) +
                       ",\"early\":" + (l.early ? "true" : "false") +
-                      ",\"flops\":" + std::to_string(static_cast<int64_t>(flops)) + ",\"note\":" + quoted(l.note) +
-                      ",\"arguments\":[";
+                      ",\"flops\":" + std::to_string(static_cast<int64_t>(flops)) +
+                      ",\"note\":" + quoted(l.note.str()) + ",\"arguments\":[";
     size_t pointer = 0;
     bool first = true;
     for (const cuda::Argument& argument : l.arguments) {

@@ -2,6 +2,7 @@
 #include "transfuse/graph.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "graph/infer.h"
 #include "transfuse/error.h"
@@ -16,10 +17,11 @@ Graph::Graph() {
 namespace {
 
 // What a convolution says of extents that are none, or beyond all bounds, it shall say itself.
-void grow(Node& lattice, const Type& before, const Type& x) {
+// like: what the lattice was for inputs of type `before`.
+void grow(Node& lattice, const Node& like, const Type& before, const Type& x) {
     constexpr int64_t largest = int64_t{1} << 40;
     const Sizes& up = lattice.attributes.integers(Key::up);
-    Sizes out = lattice.attributes.integers(Key::out);
+    Sizes out = like.attributes.integers(Key::out);
     for (size_t j = 0; j < out.size(); ++j) {
         const int64_t in = x.shape[2 + j];
         require(in > 0 && in < largest && up[j] < largest / in, "a lattice cannot grow to an input of ", in);
@@ -29,8 +31,9 @@ void grow(Node& lattice, const Type& before, const Type& x) {
     lattice.attributes.set(Key::out, std::move(out));
 }
 
-// Gives the nodes, equal to those of `before`, what they are for other types of the leaves. False where one has other
-// attributes then: it may be the same as another. growing: lattices have other results then, and differ as they did.
+// Gives the nodes, equal to those of `before` or made of these for some types, what they are for other types of the
+// leaves. False where one has other attributes then: it may be the same as another. growing: lattices have other
+// results then, and differ as they did.
 bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const std::vector<Type>& leaf_types,
                 bool growing) {
     std::vector<bool> other(nodes.size());  // the type is not what it was
@@ -52,7 +55,7 @@ bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const
         for (ValueId arg : node.args) operands.push_back(&nodes[static_cast<size_t>(arg)]);
         if (growing && node.op == Op::lattice) {
             const auto x = static_cast<size_t>(node.args[0]);
-            grow(node, before[x].type, nodes[x].type);
+            grow(node, before[id], before[x].type, nodes[x].type);
         }
         const Attributes attributes = node.attributes;
         const Type type = node.type;
@@ -75,6 +78,15 @@ Graph Graph::grown_to(const std::vector<Type>& types) const {
     Contents anew = contents_for(types);
     if (!infer_anew(anew.nodes, nodes(), types, true)) fail("graph ", name(), " does not grow to these extents");
     return Graph(std::move(anew));
+}
+
+Graph Graph::grown_to(const std::vector<Type>& types, Graph& spare) const {
+    if (spare.contents_.use_count() != 1 || spare.nodes().size() != nodes().size() || types.size() != leaves().size())
+        return grown_to(types);
+    std::atomic_thread_fence(std::memory_order_acquire);  // others that had it, in other threads, are done with it
+    auto& anew = const_cast<Contents&>(*spare.contents_);
+    if (!infer_anew(anew.nodes, nodes(), types, true)) fail("graph ", name(), " does not grow to these extents");
+    return spare;
 }
 
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {

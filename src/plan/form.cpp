@@ -54,6 +54,8 @@ Sizes at(const Sizes& classes, const Ground::Extents& extents) {
     return result;
 }
 
+LentPlan made_anew(Plan plan) { return {std::make_unique<Plan>(std::move(plan)), nullptr}; }
+
 void to_classes(Sizes& sizes, const Ground::Extents& extents) {
     for (int64_t& extent : sizes) extent = std::find(extents.begin(), extents.end(), extent) - extents.begin();
 }
@@ -156,9 +158,22 @@ bool Form::same_answers(const Ground::Seen& seen) const {
            std::ranges::all_of(questions_.gains, [&](const auto& q) { return (facts.gain(q.moved) > 0) == q.answer; });
 }
 
-std::optional<Plan> Form::again(const Ground::Seen& seen) const {
-    if (!same_answers(seen)) return std::nullopt;
-    Plan other = plan;
+std::unique_ptr<Plan> Form::take_spare() const {
+    const std::lock_guard lock(mutex_);
+    return std::move(spare_);
+}
+
+void Form::give_back(std::unique_ptr<Plan> spare) const {
+    spare->graph = {};
+    const std::lock_guard lock(mutex_);
+    if (!spare_) spare_ = std::move(spare);
+}
+
+std::unique_ptr<Plan> Form::again(const Ground::Seen& seen) const {
+    if (!same_answers(seen)) return nullptr;
+    std::unique_ptr<Plan> anew = take_spare();
+    if (!anew) anew = std::make_unique<Plan>(plan);
+    Plan& other = *anew;
     other.graph = seen.facts.graph;
     other.seconds = 0;
     for (Pass& pass : other.passes) pass.cost = {};
@@ -167,10 +182,10 @@ std::optional<Plan> Form::again(const Ground::Seen& seen) const {
         piece.start = start_of(other.graph, piece.target, operand);
     }
     estimate(seen.facts, other);
-    return other;
+    return anew;
 }
 
-Plan Forms::plan(const Graph& rewritten, const Machine& machine) {
+LentPlan Forms::lend(const Graph& rewritten, const Machine& machine) {
     std::vector<std::shared_ptr<const Form>> known;
     {
         const std::lock_guard lock(mutex_);
@@ -188,17 +203,17 @@ Plan Forms::plan(const Graph& rewritten, const Machine& machine) {
             const auto at = std::find(forms_.begin(), forms_.end(), form);
             if (at != forms_.end()) std::rotate(forms_.begin(), at, at + 1);
         }
-        return std::move(*plan);
+        return {std::move(plan), form};
     }
     if (!seen) {
         const auto fresh = std::make_shared<Ground>(rewritten, machine);
         Plan plan = planned(fresh->facts());
-        return keep(fresh, std::move(plan), fresh->facts(), fresh->take_questions(), fresh->extents());
+        return made_anew(keep(fresh, std::move(plan), fresh->facts(), fresh->take_questions(), fresh->extents()));
     }
     Questions asked;
     const Facts facts(rewritten, machine, &asked);
     Plan plan = planned(facts);
-    return keep(ground, std::move(plan), facts, std::move(asked), seen->extents);
+    return made_anew(keep(ground, std::move(plan), facts, std::move(asked), seen->extents));
 }
 
 Plan Forms::keep(std::shared_ptr<const Ground> ground, Plan plan, const Facts& facts, Questions asked,

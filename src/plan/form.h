@@ -49,14 +49,17 @@ public:
     // facts: of the graph that was planned; extents: its own, by the ground's classes.
     Form(std::shared_ptr<const Ground> ground, Plan plan, const Facts& facts, Questions asked,
          const Ground::Extents& extents);
-    // What planned() would make of another graph that stands on this ground; nothing where it may be another plan.
-    std::optional<Plan> again(const Ground::Seen& seen) const;
+    // What planned() would make of another graph that stands on this ground; null where it may be another plan.
+    std::unique_ptr<Plan> again(const Ground::Seen& seen) const;
+    // A plan that again() made and nobody needs any more: the next one differs in few numbers, and need not be a copy.
+    void give_back(std::unique_ptr<Plan> spare) const;
 
     const std::shared_ptr<const Ground> ground;
     const Plan plan;
 
 private:
     bool same_answers(const Ground::Seen& seen) const;
+    std::unique_ptr<Plan> take_spare() const;  // null: there is none
 
     Questions questions_;  // classes stand for extents
     const std::vector<bool> small_, ordinary_;
@@ -64,12 +67,32 @@ private:
         size_t pass, store, operand;
     };
     std::vector<Piece> pieces_;
+    mutable std::mutex mutex_;
+    mutable std::unique_ptr<Plan> spare_;  // as `plan`, but for its graph, its costs and where pieces begin
+};
+
+// A plan for as long as it is needed; then its form has it back.
+class LentPlan {
+public:
+    LentPlan(std::unique_ptr<Plan> plan, std::shared_ptr<const Form> from)
+        : plan_(std::move(plan)), form_(std::move(from)) {}
+    LentPlan(LentPlan&&) = default;
+    ~LentPlan() {
+        if (plan_ && form_) form_->give_back(std::move(plan_));
+    }
+    const Plan& operator*() const { return *plan_; }
+    std::unique_ptr<Plan> keep() && { return std::move(plan_); }
+
+private:
+    std::unique_ptr<Plan> plan_;
+    std::shared_ptr<const Form> form_;  // null: it was made anew
 };
 
 // Plans for many sizes of one program.
 class Forms {
 public:
-    Plan plan(const Graph& rewritten, const Machine& machine);
+    LentPlan lend(const Graph& rewritten, const Machine& machine);
+    Plan plan(const Graph& rewritten, const Machine& machine) { return std::move(*lend(rewritten, machine).keep()); }
     int64_t made() const;  // plans that were made anew
 
 private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <thread>
+#include <utility>
 
 #include "algebra/lower.h"
 #include "cuda/executable.h"
@@ -70,7 +71,8 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
     auto instance = std::make_shared<Instance>();
     for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
     instance->output_strides = std::move(output_strides);
-    const Plan planned = forms.plan(rewritten, machine_for(mode.engine));
+    const LentPlan lent = forms.lend(rewritten, machine_for(mode.engine));
+    const Plan& planned = *lent;
     CompileOptions options;
     options.precision = mode.precision;
     options.leaf_strides = std::move(leaf_strides);
@@ -102,6 +104,20 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
 struct Program::Read {
     Graph written;
     std::optional<Lowered> lowered;  // what rewriting begins with, where other sizes grow it
+    struct Spare {
+        std::mutex mutex;
+        std::optional<Lowered> grown;  // for a size that is planned, to be grown to the next
+    };
+    std::unique_ptr<Spare> spare = std::make_unique<Spare>();
+
+    std::optional<Lowered> take_spare() const {
+        const std::lock_guard lock(spare->mutex);
+        return std::exchange(spare->grown, std::nullopt);
+    }
+    void give_back(Lowered grown) const {
+        const std::lock_guard lock(spare->mutex);
+        spare->grown = std::move(grown);
+    }
 };
 
 struct Program::Reading {
@@ -114,8 +130,12 @@ struct Program::Reading {
         : read(std::move(of)), written(read->written), lowered(read->lowered) {}
     // For others.
     Reading(std::shared_ptr<const Read> of, const std::vector<Type>& types, bool as_written) : read(std::move(of)) {
-        if (read->lowered) lowered = grown(*read->lowered, types);
+        if (read->lowered) lowered = grown(*read->lowered, types, read->take_spare()), grown_ = true;
         if (as_written || !lowered) written = read->written.with_leaf_types(types);
+    }
+    Reading(Reading&&) = default;
+    ~Reading() {
+        if (read && grown_) read->give_back(std::move(*lowered));
     }
 
     Graph rewritten(const CallMode& mode, bool inference) const {
@@ -137,6 +157,9 @@ struct Program::Reading {
         const Graph gradient = derive_gradient(*written, request).rewritten;
         return kept.empty() ? gradient : taking(gradient, forward, kept);
     }
+
+private:
+    bool grown_ = false;
 };
 
 Program::Program(std::string text)
@@ -218,8 +241,8 @@ std::optional<Program::Reading> Program::read_like(std::span<const TensorView> l
 }
 
 Program::Reading Program::read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const {
-    if (auto known = read_like(leaves, written)) return *known;
-    Read anew{parse(render(leaves, sizes)), std::nullopt};
+    if (auto known = read_like(leaves, written)) return std::move(*known);
+    Read anew{.written = parse(render(leaves, sizes)), .lowered = std::nullopt};
     // What a lattice that is written gives is written, too.
     const auto is_lattice = [](const Node& node) { return node.op == Op::lattice; };
     if (!sizes_at_call_ && std::ranges::none_of(anew.written.nodes(), is_lattice)) anew.lowered = lowered(anew.written);
@@ -254,7 +277,9 @@ void Program::forget_old() {
     const auto last = used.begin() + static_cast<std::ptrdiff_t>(left) - 1;
     std::ranges::nth_element(used, last);
     std::erase_if(entries_, [&, since = *last](const auto& at) {
-        return left > 0 && !at.second.lasts && at.second.used <= since && left-- > 0;
+        const bool old = left > 0 && !at.second.lasts && at.second.used <= since;  // several may be as old as the last
+        left -= old;
+        return old;
     });
 }
 

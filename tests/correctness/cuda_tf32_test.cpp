@@ -26,7 +26,7 @@ bool rounds(const std::string& lines, Decisions* decisions = nullptr) {
         std::string why_not;
         const auto program = generate_dense(around, &why_not);
         EXPECT_TRUE(program.has_value()) << why_not;
-        return program && program->words.ends_with("in tf32");
+        return program && program->words.str().ends_with("in tf32");
     }
     ADD_FAILURE() << "no dense pass:\n" << print(planned);
     return false;

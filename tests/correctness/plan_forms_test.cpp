@@ -37,7 +37,9 @@ void meet(const Graph& graph, const Machine& machine, uint64_t seed, int sizes, 
         } catch (const Error&) {
             continue;  // it does not hold for these extents
         }
-        const Plan expected = plan(rewritten, machine), got = forms.plan(rewritten, machine);
+        const Plan expected = plan(rewritten, machine);
+        const LentPlan lent = forms.lend(rewritten, machine);  // given back for the next
+        const Plan& got = *lent;
         ASSERT_TRUE(got.graph == expected.graph);
         ASSERT_EQ(print(got), print(expected));
         ASSERT_TRUE(got.passes == expected.passes) << print(expected);
@@ -93,6 +95,33 @@ int64_t made_at(const std::string& body, const std::vector<int64_t>& extents, si
         graphs.push_back(graph.with_leaf_types(types));
     }
     return made_for(graphs);
+}
+
+// Plans that are lent at the same time are each their own; one that is given back serves for another size.
+TEST(PlanForms, LentBesideOneAnother) {
+    const Graph graph = parse(
+        "graph g {\n %x = input f32[2,8,9]\n %w = param f32[8,8,3]\n %e = tanh(%x)\n"
+        "%y = conv_transpose(%e, %w) stride=[2]\n %c = concat(%y, %y) axis=2\n return %c\n}\n");
+    const auto at = [&](int64_t extent) {
+        std::vector<Type> types = {graph[graph.leaves()[0]].type, graph[graph.leaves()[1]].type};
+        types[0].shape[2] = extent;
+        return rewrite(graph.with_leaf_types(types)).rewritten;
+    };
+    const Machine machine = Machine::h200();
+    const auto expect = [&](const LentPlan& lent, const Graph& of) {
+        EXPECT_TRUE((*lent).passes == plan(of, machine).passes);
+        EXPECT_TRUE((*lent).graph == of);
+    };
+    Forms forms;
+    const Graph first = at(9), second = at(20), third = at(31), fourth = at(44);
+    forms.lend(first, machine);
+    {
+        const LentPlan one = forms.lend(second, machine), two = forms.lend(third, machine);
+        expect(one, second), expect(two, third);
+    }
+    const LentPlan one = forms.lend(fourth, machine), two = forms.lend(second, machine);
+    expect(one, fourth), expect(two, second);
+    EXPECT_EQ(forms.made(), 1);
 }
 
 // With few elements a chain needs no loop, and where rows become too long no loop holds one.

@@ -1,6 +1,8 @@
 // A program reads its text once and infers the graphs of other sizes from what was read: they are those its text says.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "random_graphs.h"
 #include "rows.h"
 #include "transfuse/program.h"
@@ -63,6 +65,37 @@ TEST(ProgramGraph, AnotherRankIsReadAnew) {
     EXPECT_EQ(said(program, views), said(Program(text), views));
     EXPECT_NE(said(program, views), before);
     EXPECT_EQ(said(program, views_of(parse(text))), before);
+}
+
+// What was grown for one size becomes what is grown for the next, in whichever thread: none has another's.
+TEST(ProgramGraph, SizesOfSeveralThreads) {
+    const std::string text =
+        "graph g {\n  %x = input f32[2,4,9]\n  %v = param f32[4,4,3]\n  %g = param f32[4,1,1]\n"
+        "  %w = weight_norm(%v, %g) axis=0\n  %a = conv_transpose(%x, %w) stride=2\n  %b = leaky_relu(%a)\n"
+        "  %y = conv_transpose(%b, %w) stride=3\n  %z = tanh(%y)\n  return %z\n}\n";
+    constexpr int threads = 4, lengths = 40;
+    const auto at = [&](int64_t length) {
+        std::vector<TensorView> views = views_of(parse(text));
+        views[0].shape[2] = length, views[0].strides = contiguous_strides(views[0].shape);
+        return views;
+    };
+    const auto shown = [](Program& program, const std::vector<TensorView>& views) {
+        const auto instance = program.forward(views, {}, CallMode{});
+        return to_string(instance->output_types[0]) + instance->executable->describe() + said(program, views);
+    };
+    Program program(text);
+    std::vector<std::vector<std::string>> got(threads);
+    std::vector<std::thread> all;
+    for (int t = 0; t < threads; ++t)
+        all.emplace_back([&, t] {
+            for (int i = 0; i < lengths; ++i) got[static_cast<size_t>(t)].push_back(shown(program, at(5 + t + 3 * i)));
+        });
+    for (std::thread& thread : all) thread.join();
+    for (int t = 0; t < threads; ++t)
+        for (int i = 0; i < lengths; ++i) {
+            Program own(text);
+            EXPECT_EQ(got[static_cast<size_t>(t)][static_cast<size_t>(i)], shown(own, at(5 + t + 3 * i)));
+        }
 }
 
 TEST(ProgramKept, PlansOfTheLastSizesMet) {

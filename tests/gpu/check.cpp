@@ -158,7 +158,7 @@ void time_launches(const char* path, const Setting& setting) {
         const Launch& launch = assembly.launches[i].launch;
         std::sort(times[i].begin(), times[i].end());
         std::printf("  %8.1f us  %-18s %s\n", static_cast<double>(times[i][times[i].size() / 2]) * 1e3,
-                    launch.source->entry.c_str(), launch.note.c_str());
+                    launch.source->entry.c_str(), launch.note.str().c_str());
     }
 }
 

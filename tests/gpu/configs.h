@@ -69,7 +69,8 @@ public:
     void print() {
         for (Candidate& one : list_) {
             std::sort(one.times.begin(), one.times.end());
-            const std::string words = one.text.empty() ? "chosen: " + one.assembly.configs.begin()->second : one.text;
+            const std::string words =
+                one.text.empty() ? "chosen: " + one.assembly.configs.begin()->second.str() : one.text;
             std::printf("  %.4f ms, least %.4f, off %.1e  %s\n", static_cast<double>(one.times[one.times.size() / 2]),
                         static_cast<double>(one.times[0]), one.difference, words.c_str());
         }

@@ -299,7 +299,7 @@ static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const 
 }
 
 // A tensor's phases, each by a map of its own.
-static void add_maps(std::vector<Argument>& list, const Operand& whole, const Problem& problem, const BoxShape& box,
+static void add_maps(ArgumentList::List& list, const Operand& whole, const Problem& problem, const BoxShape& box,
                      const Config& config) {
     const int64_t element = bytes(whole.dtype);
     std::array<int64_t, 4> period{}, stride{};
@@ -322,12 +322,11 @@ static void add_maps(std::vector<Argument>& list, const Operand& whole, const Pr
     }
 }
 
-std::vector<Argument> box_arguments(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+void add_box_arguments(ArgumentList::List& list, const Epilogue& epilogue, const Schedule& schedule,
+                       const Config& config) {
     const BoxShape box = stored_boxes(epilogue, schedule, config);
-    std::vector<Argument> list;
     add_maps(list, epilogue.stores()[0], epilogue.problem(), box, config);
     for (const size_t read : epilogue.added()) add_maps(list, epilogue.reads()[read], epilogue.problem(), box, config);
-    return list;
 }
 
 std::string boxed_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {

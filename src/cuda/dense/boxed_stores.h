@@ -17,7 +17,8 @@ namespace transfuse::cuda {
 int boxed_element(const Epilogue& epilogue);
 
 int64_t box_maps(const Problem& problem);  // one a phase
-std::vector<Argument> box_arguments(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
+void add_box_arguments(ArgumentList::List& list, const Epilogue& epilogue, const Schedule& schedule,
+                       const Config& config);
 
 // struct Fragments of a chain whose results leave in boxes.
 std::string boxed_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);

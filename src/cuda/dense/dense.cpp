@@ -28,6 +28,11 @@ int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 constexpr std::string_view words_between = "; ";  // of a configuration and a manner
 
+Words launch_note(const std::string& config) { return "dense tiles: " + config; }
+Words program_note(Family family, const std::string& config) {
+    return (family == Family::mma ? "mma.sync, " : "wgmma, ") + config;
+}
+
 struct KernelSizes {
     int in[4], out[4], tiles[4], total;
 };
@@ -98,9 +103,9 @@ Text text_of(const Surroundings& around, const Request& request, const Cut& cut)
             written.packs.get(pack_key(*schedule, program), pack)};
 }
 
-// The pass on one kernel.
+// The pass on one kernel. seconds: the estimate, where it is known.
 std::optional<DenseProgram> generate(const Surroundings& around, const Request& request, const Cut& cut,
-                                     const Wish& wish, std::string* why_not) {
+                                     const Wish& wish, std::string* why_not, std::optional<double> seconds = {}) {
     const TileProgram* program = &request.program;
     const Problem* problem = &request.problem;
     const Epilogue& epilogue = request.epilogue;
@@ -160,22 +165,21 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     const int64_t input_at = program->input.offset * bytes(program->input.dtype);
-    const std::vector<Argument> boxes = needs.boxed ? box_arguments(epilogue, s, config) : std::vector<Argument>();
-    std::vector<Argument> arguments;
-    arguments.reserve(6 + boxes.size() + 2 * (epilogue.reads().size() + epilogue.stores().size()));
+    const std::shared_ptr<ArgumentList> list(new ArgumentList);
+    ArgumentList::List& arguments = list->list;
     arguments.push_back(Argument::of_value(program->input.root, input_at));
     arguments.push_back(Argument::of_packed(around.number));
     arguments.push_back(Argument::of(sizes));
     arguments.push_back(Argument::of(program->input.strides));
     epilogue.add_arguments(arguments, partial_at, kept_at);
-    arguments.insert(arguments.end(), boxes.begin(), boxes.end());
+    if (needs.boxed) add_box_arguments(arguments, epilogue, s, config);
     if (problem->boxed())
         arguments.push_back(
             Argument::of_boxes(program->input.root, input_at, boxed_input(*program, *problem, config, s)));
-    main.arguments = std::move(arguments);
+    main.arguments = Arguments(list);
     main.early = true;
-    result.config = wish.said ? wish.said->config_words : to_string(config);
-    main.note = "dense tiles: " + result.config;
+    result.config = wish.said ? wish.said->config_words : Words(to_string(config));
+    main.note = wish.said ? wish.said->launch_note : launch_note(result.config);
     result.program.launches.push_back(std::move(main));
 
     for (const Partial& p : epilogue.partials()) {
@@ -192,12 +196,17 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     if (wish.said && manner == wish.said->manner)
         result.words = wish.said->words;
     else
-        ((result.words = result.config) += words_between) += to_string(manner);
+        result.words = result.config.str() + std::string(words_between) + to_string(manner);
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
-    result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors) +
-                     (wish.apart ? gather_seconds(around, *problem) : 0);
-    result.program.note = (problem->family == Family::mma ? "mma.sync, " : "wgmma, ") + result.config;
+    result.seconds = seconds ? *seconds : estimate(*problem, needs, config, s, around.target.multiprocessors);
+    if (wish.apart) result.seconds += gather_seconds(around, *problem);
+    if (wish.said) {
+        const Said::Notes& notes = wish.said->notes[static_cast<size_t>(problem->family)];
+        result.program.note = notes.program, result.pass_note = notes.pass;
+    } else {
+        result.program.note = program_note(problem->family, result.config);
+    }
     return result;
 }
 
@@ -255,7 +264,7 @@ std::optional<DenseProgram> generate_dense_relaid(const Surroundings& around, do
     for (Launch& launch : program->program.launches) read_relaid(launch, *input, at);
     program->program.launches.insert(program->program.launches.begin(), relay(type, *input, at));
     program->program.scratch_bytes = static_cast<size_t>(at + relaid_bytes(type));
-    program->program.note += ", its input laid channels last before";
+    program->program.note = program->program.note.str() + ", its input laid channels last before";
     return program;
 }
 
@@ -266,7 +275,13 @@ std::shared_ptr<const Said> said_by(const std::string& words) {
     const auto manner = manner_named(words.substr(between + words_between.size()));
     const auto config = config_named(config_words);
     if (!manner || !config) return nullptr;
-    return std::make_shared<const Said>(Said{words, std::move(config_words), *config, *manner});
+    Said said{words, config_words, launch_note(config_words), {}, *config, *manner};
+    for (const Family family : {Family::wgmma, Family::mma}) {
+        Said::Notes& notes = said.notes[static_cast<size_t>(family)];
+        notes.program = program_note(family, config_words);
+        notes.pass = std::string(by_tensor_cores) + notes.program.str();
+    }
+    return std::make_shared<const Said>(std::move(said));
 }
 
 std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::shared_ptr<const Said>& said) {
@@ -281,27 +296,39 @@ struct DenseReading {
     std::unique_ptr<Request> request;
     Cut cut;
     Wish wish;
+    double seconds;
 };
 
-std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& around, const std::shared_ptr<const Said>& said) {
+struct Readings::Asked : Spare<Readings::Asked> {
+    std::array<std::optional<std::optional<cuda::Asked>>, 2> by_family;
+};
+
+Readings::Readings(const Surroundings& surroundings) : around_(surroundings) {}
+Readings::~Readings() = default;
+
+std::shared_ptr<const DenseReading> Readings::as(const std::shared_ptr<const Said>& said) {
     if (!said) return nullptr;
+    if (!asked_) asked_ = std::make_unique<Asked>();
     Wish wish{.said = said};
-    for (Family family : families(around)) {
-        auto request = read_request(around, family, nullptr, wish);
+    for (Family family : families(around_)) {
+        auto& asked = asked_->by_family[static_cast<size_t>(family)];
+        if (!asked) asked = read_asked(around_, family, nullptr);
+        auto request = *asked ? wished(**asked, around_, wish) : nullptr;
         if (!request) continue;
-        if (auto cut = chosen(*request, around, wish))
-            return std::make_shared<const DenseReading>(std::move(request), std::move(*cut), std::move(wish));
+        if (auto cut = chosen(*request, around_, wish)) {
+            const double seconds =
+                estimate(request->problem, request->needs, cut->config, *cut->schedule, around_.target.multiprocessors);
+            return std::make_shared<const DenseReading>(
+                DenseReading{std::move(request), std::move(*cut), std::move(wish), seconds});
+        }
     }
     return nullptr;
 }
 
-double seconds_of(const Surroundings& around, const DenseReading& reading) {
-    const auto& [request, cut, wish] = reading;
-    return estimate(request->problem, request->needs, cut.config, *cut.schedule, around.target.multiprocessors);
-}
+double seconds_of(const DenseReading& reading) { return reading.seconds; }
 
 std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const DenseReading& reading) {
-    auto program = generate(around, *reading.request, reading.cut, reading.wish, nullptr);
+    auto program = generate(around, *reading.request, reading.cut, reading.wish, nullptr, reading.seconds);
     if (!program) return generate_dense_as(around, reading.wish.said);  // another family may take it
     return program->words == reading.wish.said->words ? std::move(program) : std::nullopt;
 }

@@ -21,12 +21,15 @@ struct DenseProgram {
         places;  // for the tail, in the pass's scratch: grid values (as partials, mostly), or the tile value one is of
     std::shared_ptr<const ExtraJob> pack;  // to be run before: the weights as the kernel wants them
     int64_t packed_bytes = 0;
-    std::string config;  // in words
-    std::string words;   // the configuration and the manner: all that the text depends on beside the pass's structure
+    Words config;        // in words
+    Words words;         // the configuration and the manner: all that the text depends on beside the pass's structure
+    Words pass_note;     // for the pass that is all this program; empty: there is none yet
     double seconds = 0;  // estimate
     double busy = 1;     // share of the multiprocessors that have a tile, over all rounds
 };
 
+// What a pass says that is made by tensor cores, before what its program says.
+inline constexpr std::string_view by_tensor_cores = "tensor-core kernel; ";
 // Names of this family's kernels begin so; the tiles' own is dense_entry.
 inline constexpr std::string_view dense_family = "transfuse_", dense_entry = "transfuse_dense";
 // As Surroundings::config: leave the pass to the general kernel.
@@ -48,9 +51,19 @@ std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings,
 // In two steps, where several are to be compared: read, which is enough for an estimate, and written. Null where what
 // the other size was given does not fit.
 struct DenseReading;
-std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& surroundings,
-                                                  const std::shared_ptr<const Said>& said);
-double seconds_of(const Surroundings& surroundings, const DenseReading& reading);
+class Readings {  // of one pass, as several
+public:
+    explicit Readings(const Surroundings& surroundings);
+    ~Readings();
+    Readings(const Readings&) = delete;
+    std::shared_ptr<const DenseReading> as(const std::shared_ptr<const Said>& said);
+
+private:
+    struct Asked;
+    const Surroundings& around_;
+    std::unique_ptr<Asked> asked_;  // what no kernel decides
+};
+double seconds_of(const DenseReading& reading);
 std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const DenseReading& reading);
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);

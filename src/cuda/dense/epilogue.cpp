@@ -132,8 +132,7 @@ std::string Epilogue::operands_made() const {
     return "const Operands operands{" + p + "};";
 }
 
-void Epilogue::add_arguments(std::vector<Argument>& list, int64_t partial_at,
-                             const std::vector<int64_t>& kept_at) const {
+void Epilogue::add_arguments(ArgumentList::List& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const {
     for (const Operand& o : reads_) {
         list.push_back(Argument::of_value(o.root, o.offset * bytes(o.dtype)));
         list.push_back(Argument::of(o.strides));

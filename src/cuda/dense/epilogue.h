@@ -41,7 +41,7 @@ public:
     std::string parameters() const;              // of the kernel, and how Operands is made of them
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
-    void add_arguments(std::vector<Argument>& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
+    void add_arguments(ArgumentList::List& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
     void leave_in_boxes(int64_t maps, Few<size_t, 4> added = {}) {
         maps_ = maps, added_ = std::move(added);
     }  // the results, by so many tensor maps, and these reads come in such boxes; 0: they are stored one by one

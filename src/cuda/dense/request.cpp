@@ -95,24 +95,34 @@ static int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
-                                      const Wish& wish) {
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, bool apart) {
     auto program = read_tile_program(around, why_not);
-    if (!program) return nullptr;
+    if (!program) return std::nullopt;
     auto problem = read_problem(around, *program, family, why_not);
-    if (!problem) return nullptr;
-    if (wish.apart) take_apart(*program, *problem);
+    if (!problem) return std::nullopt;
+    if (apart) take_apart(*program, *problem);
     find_handed(*program, *problem);
     program->vector = store_vector(*program, *problem);
-    if (wish.larger && tf32_pays(around, *problem, true)) problem->arithmetic = Arithmetic::tf32;
+    return Asked{std::move(*program), *problem};
+}
+
+std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish) {
+    auto& [program, problem] = asked;
+    if (wish.larger && tf32_pays(around, problem, true)) problem.arithmetic = Arithmetic::tf32;
     if (wish.loose || wish.said) {
-        const Manner own{problem->load, program->vector, problem->arithmetic, problem->any_size};
-        const Manner manner = wish.said ? wish.said->manner : loosest(own, problem->axes[3]);
-        if (!serves(manner, own, problem->axes[3], around.precision)) return nullptr;
-        problem->load = manner.load, problem->arithmetic = manner.arithmetic, problem->any_size = manner.any_size;
-        program->vector = manner.vector;
+        const Manner own{problem.load, program.vector, problem.arithmetic, problem.any_size};
+        const Manner manner = wish.said ? wish.said->manner : loosest(own, problem.axes[3]);
+        if (!serves(manner, own, problem.axes[3], around.precision)) return nullptr;
+        problem.load = manner.load, problem.arithmetic = manner.arithmetic, problem.any_size = manner.any_size;
+        program.vector = manner.vector;
     }
-    return std::make_unique<Request>(std::move(*program), *problem);
+    return std::make_unique<Request>(std::move(program), problem);
+}
+
+std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
+                                      const Wish& wish) {
+    auto asked = read_asked(around, family, why_not, wish.apart);
+    return asked ? wished(std::move(*asked), around, wish) : nullptr;
 }
 
 }  // namespace transfuse::cuda

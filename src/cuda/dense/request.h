@@ -43,7 +43,15 @@ struct Wish {
     bool apart = false;  // taps apart
 };
 
-// Null, with a sentence, where the family does not take the pass.
+// What a pass asks of a family, before anything is wished.
+struct Asked {
+    TileProgram program;
+    Problem problem;
+};
+// Nothing, with a sentence, where the family does not take the pass. apart: with its taps apart.
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, bool apart = false);
+// Null where the wish does not fit. (Its taps are apart where they were asked for so.)
+std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish);
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
                                       const Wish& wish = {});
 

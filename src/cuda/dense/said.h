@@ -1,15 +1,21 @@
 // What a known dense kernel is, as read from its words.
 #pragma once
 
-#include <string>
+#include <array>
 
 #include "cuda/dense/config.h"
 #include "cuda/dense/manner.h"
+#include "cuda/kernel.h"
 
 namespace transfuse::cuda {
 
 struct Said {
-    std::string words, config_words;
+    Words words, config_words;
+    Words launch_note;
+    struct Notes {
+        Words program, pass;
+    };
+    std::array<Notes, 2> notes;  // by family
     Config config;
     Manner manner;
 };

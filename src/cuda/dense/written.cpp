@@ -10,13 +10,13 @@ namespace transfuse::cuda {
 // Structures are taken apart by all their members, so that a new one cannot be forgotten.
 namespace {
 
-// Whether a size or a stride is negative, 0, 1 or more.
-int64_t few(int64_t size) { return std::clamp<int64_t>(size, -1, 2); }
+// Whether a size or a stride is negative, 0, 1 or more. (One byte: keys are as long as what is compared.)
+int8_t few(int64_t size) { return static_cast<int8_t>(std::clamp<int64_t>(size, -1, 2)); }
 
 // How many of its elements make the largest vector that divides it, of those there are: the logarithm.
-int divided(int64_t size) {
+int8_t divided(int64_t size) {
     constexpr int widest = 3;  // 8 elements
-    return size == 0 ? widest : std::min(widest, std::countr_zero(static_cast<uint64_t>(size)));
+    return static_cast<int8_t>(size == 0 ? widest : std::min(widest, std::countr_zero(static_cast<uint64_t>(size))));
 }
 
 void add(KeyText& key, const Config& config) {
@@ -39,7 +39,7 @@ void add(KeyText& key, const Needs& needs) {
 
 void add(KeyText& key, const Operand& operand) {
     const auto& [value, root, offset, dtype, strides, depends] = operand;
-    int vectors = divided(offset);  // that every row may be read or stored by
+    int8_t vectors = divided(offset);  // that every row may be read or stored by
     for (size_t a = 0; a < 4; ++a) vectors = std::min(vectors, divided(strides[a]));
     key.add(value, root >= 0, dtype, depends, vectors);
     for (const int64_t stride : strides) key.add(few(stride));

@@ -136,7 +136,13 @@ const Kernel& kernel(const std::shared_ptr<const Source>& shared, const Device& 
     static std::mutex mutex;
     static std::map<std::pair<CUcontext, std::string>, std::unique_ptr<Entry>> kernels;
     // The same sources come again with new sizes: their texts need not be compared.
-    static std::map<std::pair<CUcontext, const Source*>, std::pair<std::weak_ptr<const Source>, Entry*>> met;
+    struct Hash {
+        size_t operator()(const std::pair<CUcontext, const Source*>& key) const {
+            return std::hash<CUcontext>{}(key.first) * 31 + std::hash<const Source*>{}(key.second);
+        }
+    };
+    static std::unordered_map<std::pair<CUcontext, const Source*>, std::pair<std::weak_ptr<const Source>, Entry*>, Hash>
+        met;
     const Source& source = *shared;
     {
         std::lock_guard lock(mutex);
