@@ -110,7 +110,6 @@ struct Barriers {
     Barrier weights_full[SLABS], weights_empty[SLABS];
     Barrier chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
-struct Operands { STORED* y0; Strides ys0; };
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
 DEVICE Place place_of(int tile, const Sizes& s) {
@@ -281,7 +280,7 @@ template <int N, class S> DEVICE void store_vector(S* to, const float (&v)[N]) {
     else *(tf_vector<S, N>*)to = whole;
 }
 // Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
+static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, STORED* y0, Strides ys0, int t) {
     const int lane_column = t % LANES_W, lane_row = t / LANES_W;
     int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0};  // each warpgroup's buffers
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
@@ -304,8 +303,8 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                         const auto in = *(const tf_vector<float, VECTOR_PIXELS>*)(chunk + (lane_row + i * ROW_STEP) * PITCH + px);
                         UNROLL for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p] = in.lane[p];
                     }
-                    const long long step = ROW_STEP * operands.ys0.c;
-                    STORED* to = operands.y0 + offset_of(operands.ys0, pn, wg * 64 + lane_row, pd, ph, pw);
+                    const long long step = ROW_STEP * ys0.c;
+                    STORED* to = y0 + offset_of(ys0, pn, wg * 64 + lane_row, pd, ph, pw);
                     UNROLL for (int i = 0; i < BATCH; i++, to += step) store_vector<VECTOR>(to, v1[i]);
                 }
                 barrier_arrive(b.chunk_empty[slot]);
@@ -347,7 +346,7 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char*
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, t); }
-    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, Operands{y0, ys0}, t % 128); }
+    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, y0, ys0, t % 128); }
     else { asm volatile("setmaxnreg.inc.sync.aligned.u32 176;"); product_role<0>(shared, b, s, role - STORE_GROUPS - 1, t % 128); }
 #endif
 }
@@ -430,7 +429,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_80a9bfad31d8", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f75cd345c4eb", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

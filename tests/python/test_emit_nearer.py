@@ -4,6 +4,7 @@ from transfuse.emit.said_once import pairs_once
 from transfuse.emit.text import specialised
 from transfuse.emit.text.machine import machine
 from transfuse.emit.text.nearer import nearer
+from transfuse.emit.text.roles import a_buffer_a_chunk
 from transfuse.emit.text.words import words
 
 ROLE = """static __device__ void store_role(int t) {
@@ -141,3 +142,88 @@ template <int COUNT> DEVICE void give() { asm volatile("setmaxnreg.dec %0;" ::"n
 void f() { give<PICK(88, 64)>(); }
 """
     assert 'void f() { asm volatile("setmaxnreg.dec %0;" ::"n"(PICK(88, 64))); }' in words(text)
+
+
+TOLD = """struct Operands { const float* r0; float* y0; };
+static __device__ void store_role(const Sizes& s, const Operands& operands, int t) {
+    operands.y0[t] = operands.r0[t];
+}
+__global__ void f(const float* r0, float* y0) { store_role(s, Operands{r0, y0}, 1); }
+"""
+
+
+def test_two_operands_of_a_role_are_told_apart():
+    found = machine(TOLD)
+    assert (
+        "Operands" not in found
+        and "store_role(const Sizes& s, const float* r0, float* y0, int t) {\n    y0[t] = r0[t];" in found
+    )
+    assert "store_role(s, r0, y0, 1);" in found
+    for other in (
+        TOLD.replace("{\n    operands", "{\n    int r0;\n    operands"),
+        TOLD.replace("operands.r0", "g(operands)"),
+    ):
+        assert machine(other) == other
+
+
+RINGS = """constexpr int BUFFERS = 8, BUFFERS_0 = 4, SETS = %d;
+static __device__ void product_role(int warpgroup) {
+    // Each warpgroup has buffers of its own. The second is behind the first.
+    const int first_slot = warpgroup * BUFFERS_0, end_slot = warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        UNROLL for (int set = 0; set < SETS; set++) {
+            if (chunk_turn > 0) barrier_wait(b.chunk_empty[slot], (chunk_turn - 1) & 1);
+            if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+        }
+    }
+}
+static __device__ void store_role() {
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0};  // each warpgroup's buffers
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        for (int wg = 0; wg < WRITERS; wg++)
+            for (int set = 0; set < SETS; set++) {
+                const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+                if (wg) {
+                    if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; }
+                } else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+                barrier_wait(b.chunk_full[slot], turn & 1);
+            }
+    }
+}
+"""
+
+
+def test_a_buffer_for_each_chunk_of_a_tile_needs_no_counting():
+    found = a_buffer_a_chunk(RINGS % 4)
+    assert "first_slot" not in found and "next[" not in found
+    assert (
+        found.count("const int slot = warpgroup * BUFFERS_0 + set;")
+        == found.count("const int slot = wg * BUFFERS_0 + set;")
+        == 1
+    )
+    assert "(int tile = blockIdx.x, chunk_turn = 0; tile < s.total; tile = next_tile(tile), chunk_turn++) {" in found
+    assert "(int tile = blockIdx.x, turn = 0; tile < s.total; tile = next_tile(tile), turn++) {" in found
+    assert a_buffer_a_chunk(RINGS % 3) == RINGS % 3
+
+
+def test_floats_that_are_moved_together_have_types_of_their_own():
+    text = """#define UNROLL _Pragma("unroll")
+// Several at once.
+template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
+void f() {
+    *(tf_vector<float, 2>*)(chunk + (row + 8) * 4) = {{v[0], v[1]}};
+    *(tf_vector<float, 4>*)(r + i) = *(const tf_vector<float, 4>*)(from + i);
+    const auto pack = *(const tf_vector<float, 4>*)(p0 + i);
+    value = (float)pack.lane[l];
+}
+"""
+    found = words(text)
+    for line in (
+        "*(float2*)(chunk + (row + 8) * 4) = {v[0], v[1]};",
+        "*(float4*)(r + i) = *(const float4*)(from + i);",
+        "const float4 pack = *(const float4*)(p0 + i);",
+        "value = (&pack.x)[l];",
+    ):
+        assert f"    {line}\n" in found
+    assert "tf_vector" not in found and "tf_vector" in words(text.replace("(float)pack.lane[l]", "g(pack)"))

@@ -46,28 +46,31 @@ static tf_divisor divisor(long long d) {
 """
 
 
-BOXES = r"""
-// A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
-    typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
+# The driver's function, which the runtime has not; behind it how a tensor is told: dtype, axes, extents, strides, the box, its steps.
+ENCODES = r"""    typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    const int ones[5] = {1, 1, 1, 1, 1};
+"""
+ENCODED = r"""    const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
     encode(&map, @ELEMENT@, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
     return map;
 }
 """
 
+BOXES = rf"""
+// A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
+static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {{
+{ENCODES}{ENCODED}"""
+
 # The same, where strides follow from the extents.
-CONTIGUOUS = BOXES.replace(
-    "// A tensor as the copy engine is told of it: five axes, fastest first;",
-    "// A tensor [n][c][d][h][w] as the copy engine is told of it: axes w, h, d, n, c;",
-)
-CONTIGUOUS = CONTIGUOUS.replace(", const long long (&stride)[4]", "").replace(
-    "    const int ones",
+STRIDES = (
     "    const long long row = @BYTES@ * extent[0], plane = row * extent[1], space = plane * extent[2],"
-    " stride[] = {row, plane, space * extent[4], space};\n    const int ones",
+    " stride[] = {row, plane, space * extent[4], space};\n"
 )
+CONTIGUOUS = rf"""
+// A tensor [n][c][d][h][w] as the copy engine is told of it: axes w, h, d, n, c; it reads boxes of it, zeros outside.
+static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const int (&box)[5]) {{
+{ENCODES}{STRIDES}{ENCODED}"""
 BY_STRIDES = re.compile(r"\bboxes_of\([^{}]*\{[^{}]*\}, \{[^{}]*\}, \{")
 BY_EXTENTS = re.compile(r"\bboxes_of\([^{}]*\{[^{}]*\}, \{[^{}]*\}\)")
 

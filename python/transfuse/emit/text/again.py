@@ -132,8 +132,16 @@ def _whole(kernel: str) -> str:
             if int(by) == n * int(times):
                 said = said.replace(f"{q} * {by} + {r} * {times}", f"{m['a']} * {times}")
         if len(re.findall(rf"\b(?:{q}|{r})\b", said)) == 3:  # the declaration alone
-            kernel = re.sub(rf", {re.escape(m[0])}(?=[,;])", "", said)
+            kernel = TOGETHER.sub(_together, re.sub(rf", {re.escape(m[0])}(?=[,;])", "", said))
     return kernel
+
+
+TOGETHER = re.compile(r"(?m)^( *const int [^\n;]*);\n *const int ([^\n;]*;)$")
+
+
+def _together(m: re.Match) -> str:
+    line = f"{m[1]}, {m[2]}"
+    return line if len(line) <= WIDTH else m[0]
 
 
 STORES = re.compile(

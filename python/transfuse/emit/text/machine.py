@@ -6,6 +6,7 @@ import re
 from math import prod
 
 from transfuse.emit.text.held import one_group
+from transfuse.emit.text.roles import a_buffer_a_chunk
 from transfuse.emit.text.tokens import split, tokens
 from transfuse.emit.text.layout import WIDTH
 
@@ -17,6 +18,8 @@ def machine(text: str) -> str:
     """Device code; the compiler is told the same."""
     for change in (
         one_group,
+        a_buffer_a_chunk,
+        _operands_apart,
         _always_added,
         _pointers,
         _one_row,
@@ -43,6 +46,26 @@ def _always_added(text: str) -> str:
         return text
     said = f'{end["factors"]}, 1, {end["rest"]}"{end["given"]});'
     return text[: begin.start()] + '"' + begin["product"] + text[begin.end() : end.start()] + said + text[end.end() :]
+
+
+OPERANDS = re.compile(r"(?m)^struct Operands \{ (?P<members>(?:[^;{}\n]*; ){1,2})\};\n")
+
+
+def _operands_apart(text: str) -> str:
+    """One or two operands that one role is told of, each by itself."""
+    struct = OPERANDS.search(text)
+    if not struct or len(re.findall(r"\bOperands\b", text)) != 3:
+        return text
+    members = struct["members"].strip(" ;").split("; ")
+    names = [m.split()[-1].lstrip("*") for m in members]
+    role = re.search(r"(?m)^static __device__ void \w+\([^\n]*const Operands& operands[^\n]*\{\n(?:.*\n)*?\}\n", text)
+    made = re.search(r"\bOperands\{([^{}]*)\}", text)
+    if not role or not made or any(re.search(rf"(?<!\.)\b{n}\b", role[0]) for n in names):
+        return text
+    said = role[0].replace("const Operands& operands", ", ".join(members)).replace("operands.", "")
+    if "operands" in said:
+        return text
+    return text.replace(struct[0], "").replace(role[0], said).replace(made[0], made[1])
 
 
 COPY = re.compile(r"(?m)^(DEVICE void (copy_\w+)\()unsigned to, ([^\n]*\{(?:[^\n]*\}$|(?:\n [^\n]*)+\n\}))")
@@ -79,9 +102,10 @@ def _unread_gone(text: str, name: str) -> str:
     """Without a constant that nobody reads."""
     if len(re.findall(rf"\b{name}\b", text)) != 1:
         return text
-    text = re.sub(rf"(?m)^constexpr int {name} = -?\d+;\n", "", text)
-    text = re.sub(rf"(constexpr int ){name} = -?\d+, ", r"\1", text)
-    return re.sub(rf", {name} = -?\d+(?=[,;])", "", text)
+    number = r"(?:-?\d+|PICK\([-\d, ]*\))"
+    text = re.sub(rf"(?m)^constexpr int {name} = {number};\n", "", text)
+    text = re.sub(rf"(constexpr int ){name} = {number}, ", r"\1", text)
+    return re.sub(rf", {name} = {number}(?=[,;])", "", text)
 
 
 RINGS = re.compile(r"struct Barriers \{\n((?:    Barrier [^;\n]*;(?:  //[^\n]*)?\n){2,})\};")
@@ -225,6 +249,7 @@ EXPECTED = re.compile(r"\bbarrier_expect\((b\.\w+\[\w+\]), ([A-Z_* ]+) \* \(int\
 BRACKETS = [
     (re.compile(r"([*=] )\((\w+|[A-Z_]+ \* [A-Z_]+)\)(?=[,);])"), r"\1\2"),
     (re.compile(r"(\|\| )\((\w+ < [\w.]+)\)"), r"\1\2"),
+    (re.compile(r"(\()\((\w+)\)(?= \* )"), r"\1\2"),
 ]
 
 
@@ -235,12 +260,22 @@ def _brackets_gone(text: str) -> str:
     return text
 
 
+def _numbers_of(name: str, text: str) -> list[int]:
+    """A constant: one number, or one for each of several kernels."""
+    found = re.search(rf"\b{name} = (?:(\d+)|PICK\(([\d, ]*)\))(?=[,;])", text)
+    return [int(n) for n in (found[1] or found[2]).split(", ")] if found else []
+
+
 def bytes_named(text: str) -> str:
     """Device code for floats: how many bytes of a box come, by their name."""
     for m in list(EXPECTED.finditer(text)):
-        known = [re.search(rf"\b{name} = (\d+)(?=[,;])", text) for name in m[2].split(" * ")]
-        room = re.search(r"\bRAW_BYTES = (\d+)(?=[,;])", text)
-        if room and all(known) and 4 * prod(int(k[1]) for k in known) == int(room[1]) and "STORED" not in m[0]:
+        known = [_numbers_of(name, text) for name in m[2].split(" * ")]
+        room = _numbers_of("RAW_BYTES", text)
+        if not room or not all(known) or "STORED" in m[0]:
+            continue
+        each = max(map(len, [room, *known]))  # kernels that have the text
+        expected = [4 * prod(numbers[i % len(numbers)] for numbers in known) for i in range(each)]
+        if expected == [room[i % len(room)] for i in range(each)]:
             text = text.replace(m[0], f"barrier_expect({m[1]}, RAW_BYTES)")
             for name in m[2].split(" * "):
                 text = _unread_gone(text, name)

@@ -84,3 +84,39 @@ def nothing_held(texts: list[str]) -> list[str]:
 def _released(match: re.Match) -> str:
     stage = f"\n{match[1]}{match[2] or ''}barrier_arrive(b.empty[slot]);" if "stage" in match[0] else ""
     return f"{match[1]}barrier_arrive(b.weights_empty[slab]);{stage}"
+
+
+TILES = "    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {\n"
+HANDED = re.compile(
+    r"(?P<said>    // Each warpgroup has buffers of its own)\.(?P<why>[^\n]*\n)"
+    r"    const int first_slot = warpgroup \* BUFFERS_0, end_slot = [^\n]*;\n"
+    r"    int slot = first_slot, chunk_turn = 0;\n"
+)
+ON = re.compile(r"\n +if \(\+\+slot == end_slot\) \{ slot = first_slot; chunk_turn\+\+; \}(?=\n)")
+SETS = re.compile(
+    r"(?P<loop>\n(?P<I> +)(?:UNROLL )?for \(int set = 0; set < SETS; set\+\+\) \{\n)(?= +if \(chunk_turn > 0\))"
+)
+TAKEN_OF_BOTH = re.compile(
+    r"(?P<I> +)const int slot = wg \? next\[1\] : next\[0\], turn = wg \? turns\[1\] : turns\[0\];\n +if \(wg\) \{\n"
+    r" +if \(\+\+next\[1\] == BUFFERS\) [^\n]*\n +\} else if \(\+\+next\[0\] == BUFFERS_0\) [^\n]*\n"
+)
+
+
+def a_buffer_a_chunk(text: str) -> str:
+    """Device code in which each warpgroup has as many buffers as a tile has chunks of its: which one is next needs no counting."""
+    counts = [re.search(rf"\b{name} = (\d+)[,;]", text) for name in ("BUFFERS", "BUFFERS_0", "SETS")]
+    if not all(counts) or not int(counts[0][1]) == 2 * int(counts[1][1]) == 2 * int(counts[2][1]):
+        return text
+    found = [pattern.search(text) for pattern in (HANDED, ON, SETS, RINGS, TAKEN_OF_BOTH)]
+    if not all(found) or len(HANDED.findall(text)) > 1 or text.count("end_slot") != 2:
+        return text
+    handed, _, _, rings, _ = found
+    for behind, counter in ((rings.end(), "turn"), (handed.end(), "chunk_turn")):  # the store role stands behind
+        at = text.find(TILES, behind)
+        if at < 0:
+            return text
+        counted = TILES.replace("blockIdx.x;", f"blockIdx.x, {counter} = 0;").replace(")) {", f"), {counter}++) {{")
+        text = text[:at] + counted + text[at + len(TILES) :]
+    text = HANDED.sub(r"\g<said>, one for each chunk of a tile.\g<why>", ON.sub("", text)).replace(rings[0], "")
+    text = SETS.sub(r"\g<loop>\g<I>    const int slot = warpgroup * BUFFERS_0 + set;\n", text)
+    return TAKEN_OF_BOTH.sub(r"\g<I>const int slot = wg * BUFFERS_0 + set;\n", text)

@@ -113,20 +113,24 @@ def _beside_its_read(source: str) -> str:
     return source.replace(m[0], "").replace(call, does)
 
 
+VECTOR = r"tf_vector<float, ([24])>"
+TAKEN = re.compile(rf"\bconst auto (\w+) = \*\(const {VECTOR}\*\)")
+MOVED = re.compile(rf"\*\({VECTOR}\*\)(?P<to>\((?:[^()]|\([^()]*\))*\)) = \*\(const tf_vector<float, \1>\*\)")
+GIVEN = re.compile(rf"\*\({VECTOR}\*\)(?P<to>\((?:[^()]|\([^()]*\))*\)) = \{{(?P<list>\{{[^{{}}]*\}})\}}")
+
+
 def _vectors(source: str) -> str:
-    """Four floats at once have a type of their own."""
-    types = set(re.findall(r"\btf_vector<([^<>]*)>", source))
-    held = set(re.findall(r"\bauto (\w+) = \*\(const tf_vector<", source))
-    if types != {"float, 4"} or len(re.findall(r"\btf_vector<", source)) != len(
-        re.findall(r"const auto \w+ = \*\(const tf_vector<", source)
-    ):
+    """Two or four floats at once have types of their own."""
+    told = len(TAKEN.findall(source)) + 2 * len(MOVED.findall(source)) + len(GIVEN.findall(source))
+    held = {name for name, _ in TAKEN.findall(source)}
+    if not told or len(re.findall(r"\btf_vector<", source)) != told:
         return source
     if any(re.search(rf"\b{name}\b(?!\.lane\[| = )", source) for name in held):
         return source
-    source = VECTORS.sub("", source).replace("tf_vector<float, 4>", "float4")
+    source = MOVED.sub(r"*(float\1*)\g<to> = *(const float\1*)", VECTORS.sub("", source))
+    source = GIVEN.sub(r"*(float\1*)\g<to> = \g<list>", TAKEN.sub(r"const float\2 \1 = *(const float\2*)", source))
     for name in held:
         source = re.sub(rf"(?:\(float\))?\b{name}\.lane\[", f"(&{name}.x)[", source)
-        source = re.sub(rf"\bauto (?={name} = )", "float4 ", source)
     return source
 
 
