@@ -196,7 +196,9 @@ Cost::Parts Cost::parts() const {
         step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
         const double again =
             to_and_fro(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
-        step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
+        const double share = c.shared_weights ? 0.5 : 1;  // of a slab that this CTA asks for
+        step =
+            std::max(step, again * share * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
     }
     if (operand_without_stores()) {  // so must patches that come straight into the operand
         const double stage = c.k_steps * step;

@@ -22,10 +22,10 @@ int8_t divided(int64_t size) {
 void add(KeyText& key, const Config& config) {
     const auto& [run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs,
                  chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, turned,
-                 straight, strip, shared_padding, flat, alternates, skips] = config;
+                 straight, strip, shared_padding, flat, alternates, shared_weights, skips] = config;
     key.add(run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs, chunk_width,
             buffers, store_groups, load_registers, store_registers, product_registers, turned, straight, strip,
-            shared_padding, flat, alternates, skips);
+            shared_padding, flat, alternates, shared_weights, skips);
 }
 
 void add(KeyText& key, const Needs& needs) {
