@@ -84,6 +84,43 @@ TEST(SharedWeights, Half) { run(passes, half, " slabs "); }
 TEST(SharedWeights, HalfChannelsLast) { run(passes, half_last, " slabs "); }
 TEST(SharedWeights, SlabsLeftOut) { run(padded_passes, tf32, " skips"); }
 TEST(SharedWeights, Strips) { run(passes, tf32, " strip"); }
+// Weights are shared where a tile's take longer from L2 than its products do: not where they stay, where tiles are few, where products
+// are strict (not measured), or in texts whose sizes are stated.
+TEST(SharedWeights, ChosenWhereTheyPay) {
+    auto chosen = [](const std::string& x, const std::string& w, const std::string& how, Fp32Precision precision, Decisions* decisions = nullptr) {
+        const Plan planned = plan(rewrite(graph_of("%x = input f32[" + x + "]  %w = param f32[" + w + "]  %y = conv_transpose(%x, %w) " + how +
+                                                       "  %z = relu(%y)",
+                                                   "f32"))
+                                      .rewritten,
+                                  Machine::h200());
+        CompileOptions options;
+        options.precision = precision;
+        Target target;
+        target.decisions = decisions;
+        const Assembly assembly = assemble(planned, options, target, true);
+        for (const BoundLaunch& bound : assembly.launches)
+            if (bound.launch.note.find(" run ") != std::string::npos) {
+                EXPECT_EQ(bound.launch.cluster == 2, bound.launch.note.find(shared_weights) != std::string::npos);
+                return std::string(bound.launch.note);
+            }
+        ADD_FAILURE() << "no dense tiles";
+        return std::string();
+    };
+    using enum Fp32Precision;
+    auto shared = [](const std::string& note) { return note.find(shared_weights) != std::string::npos; };
+    const std::string phases = "stride=[2,2,2] padding=[1,1,1]", volume = "16,64,32,32,32", kernel = "64,128,3,3,3";
+    EXPECT_TRUE(shared(chosen(volume, kernel, phases, tf32)));
+    EXPECT_TRUE(shared(chosen("16,512,1024", "512,256,16", "stride=[8] padding=[4]", tf32)));
+    EXPECT_FALSE(shared(chosen("2,64,4,8,16", kernel, phases, tf32)));
+    EXPECT_FALSE(shared(chosen(volume, kernel, phases, strict)));
+    EXPECT_FALSE(shared(chosen("16,512,32,32", "512,256,4,4", "stride=[2,2] padding=[1,1]", tf32)));
+    const std::string resident = chosen("16,64,256,256", "64,64,2,2", "stride=[2,2]", tf32);
+    EXPECT_NE(resident.find("resident"), std::string::npos);
+    EXPECT_FALSE(shared(resident));
+    Decisions decisions;
+    EXPECT_FALSE(shared(chosen(volume, kernel, phases, tf32, &decisions)));
+}
+
 TEST(SharedWeights, WordsOfAConfiguration) {
     const std::string words = "run 1x1x2x24 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 2 raw 3x4 slabs 3x5 chunks "
                               "3x32 stores 1 registers 64/96/176";

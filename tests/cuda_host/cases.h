@@ -86,7 +86,8 @@ inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves
         if (c.plan.passes[pass].kind != PassKind::dense) continue;
         for (const std::string& config : configs_of(c.plan, pass, c.assembly, options, target, aligned, 60))
             if (config.find(wanted) != std::string::npos) {
-                c.assembly = assemble(c.plan, options, target, aligned, {{pass, config + further}});
+                const std::string words = config.find(further) == std::string::npos ? config + further : config;
+                c.assembly = assemble(c.plan, options, target, aligned, {{pass, words}});
                 if (kernels_noted(c.assembly, further) > 0) return c;
             }
     }
