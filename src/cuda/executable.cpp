@@ -48,7 +48,7 @@ void forget_what_is_ready(Assembly& assembly) {
 }
 
 std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned,
-                             KnownKernels* known, DenseConfigs configs = {}) {
+                             KnownKernels* known) {
     auto result = std::make_unique<Loaded>(device);
     Loaded& loaded = *result;
     Target target{device.arch, device.multiprocessors, device.shared_bytes};
@@ -57,6 +57,7 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
         target.portable_only = std::string_view(family) == "portable";
     }
     const char* tune = std::getenv("TRANSFUSE_AUTOTUNE");
+    DenseConfigs configs;
     if (options.autotune || (tune && tune[0] == '1')) configs = tuned_configs(plan, options, target, device, aligned);
     loaded.assembly = assemble_compiled(plan, options, target, aligned, configs, compiled, known);
     loaded.launches.reserve(loaded.assembly.launches.size());
@@ -71,15 +72,14 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
 
 class CudaExecutable final : public Executable {
 public:
-    CudaExecutable(const Plan& plan, CompileOptions options, std::shared_ptr<KnownKernels> known, PlanAgain again,
-                   const DenseConfigs& configs = {})
+    CudaExecutable(const Plan& plan, CompileOptions options, std::shared_ptr<KnownKernels> known, PlanAgain again)
         : again_(std::move(again)),
           leaves_(types_of(plan.graph, plan.graph.leaves())),
           outputs_(types_of(plan.graph, plan.graph.outputs())),
           options_(std::move(options)),
           device_(device(options_.device)),
           known_(std::move(known)),
-          aligned_(load(plan, options_, device_, true, known_.get(), configs)) {
+          aligned_(load(plan, options_, device_, true, known_.get())) {
         state_strides(leaves_, options_.leaf_strides);
         state_strides(outputs_, options_.output_strides);
     }
@@ -235,12 +235,6 @@ std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, CompileOptio
     const std::string reason = cuda_unavailable_reason();
     if (!reason.empty()) fail("compile_cuda: ", reason);
     return std::make_unique<CudaExecutable>(plan, std::move(options), std::move(known), std::move(again));
-}
-
-std::unique_ptr<Executable> cuda::compile_as(const Plan& plan, const CompileOptions& options,
-                                             const DenseConfigs& configs) {
-    return std::make_unique<CudaExecutable>(
-        plan, options, nullptr, [plan](const std::vector<Type>&) { return plan; }, configs);
 }
 
 std::shared_ptr<cuda::KnownKernels> cuda::no_kernels_yet() { return std::make_shared<KnownKernels>(); }

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 
-#include "cuda/kernel.h"
 #include "transfuse/engine.h"
 
 namespace transfuse::cuda {
@@ -20,8 +19,5 @@ using PlanAgain = std::function<Plan(const std::vector<Type>& leaf_types)>;
 std::unique_ptr<Executable> compile_knowing(const Plan& plan, CompileOptions options,
                                             std::shared_ptr<KnownKernels> known, PlanAgain again);
 std::shared_ptr<KnownKernels> no_kernels_yet();
-
-// Dense passes in these configurations, where they fit (tests).
-std::unique_ptr<Executable> compile_as(const Plan& plan, const CompileOptions& options, const DenseConfigs& configs);
 
 }  // namespace transfuse::cuda

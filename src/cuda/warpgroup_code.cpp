@@ -57,8 +57,8 @@ std::string product(const std::string& type, int64_t sums, LeftFactor left) {
 
 std::string_view ptx_code() { return ptx; }
 
-std::string warpgroup_code(const std::string& type, int64_t sums, LeftFactor left, const Hooks& hooks) {
-    return hooked(hopper, hooks) + product(type, sums, left);
+std::string warpgroup_code(const std::string& type, int64_t sums, LeftFactor left) {
+    return std::string(hopper) + product(type, sums, left);
 }
 
 }  // namespace transfuse::cuda

@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "cuda/dense/hooks.h"
-
 namespace transfuse::cuda {
 
 std::string_view ptx_code();  // what every architecture since sm_80 has
@@ -17,6 +15,6 @@ enum class LeftFactor { shared, registers };
 
 // Hopper's machine, behind ptx_code(), with `product`: one wgmma whose lanes have `sums` each, of factors of this type
 // (tf32, f16, bf16).
-std::string warpgroup_code(const std::string& type, int64_t sums, LeftFactor left, const Hooks& hooks = {});
+std::string warpgroup_code(const std::string& type, int64_t sums, LeftFactor left);
 
 }  // namespace transfuse::cuda

@@ -65,13 +65,6 @@ const Case cases[] = {
   %s = mean(%m) dims=[2,3,4] keepdim=1
   return %s
 })"},
-    {"weights of two blocks", R"(graph g {
-  %x = input f32[16,64,32,32,32]
-  %w = param f32[64,128,3,3,3]
-  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]
-  %z = relu(%y)
-  return %z
-})"},
     {"many taps, statistics", R"(graph g {
   %x = input f32[4,64,16,32,32]
   %w = param f32[64,128,5,5,5]

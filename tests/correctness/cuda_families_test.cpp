@@ -19,7 +19,7 @@ std::set<std::string> kinds(const Target& target) {
                                         "REDUCED = true", "PROLOGUE = true", "JOINT = true", "PIXEL_MAJOR = true", "SKIPS = true",
                                         "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1",
                                         "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
-                                        "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there", "apart < LANES_W", "copy_to_pair(to"};
+                                        "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there", "apart < LANES_W"};
     // Of other kernels, what their notes say of the way they were written.
     static const char* const ways[] = {"products of each tap", "product alone", "rows of", "elements", "on tensor cores", "general kernel"};
     std::set<std::string> met;
@@ -37,9 +37,7 @@ std::set<std::string> kinds(const Target& target) {
         for (ValueId output : planned.graph.outputs()) options.output_strides.push_back(strides(output));
         Target own = target;
         own.any_size = trial.setting.later;
-        const std::string& further = trial.setting.further;
-        const Assembly assembly = assemble(planned, options, own, !trial.setting.unaligned,
-                                           further.empty() ? DenseConfigs() : configs_with(further, planned, options, own));
+        const Assembly assembly = assemble(planned, options, own, !trial.setting.unaligned);
         for (const std::string& note : assembly.notes)
             for (const char* way : ways)
                 if (note.find(way) != std::string::npos) met.insert(way);
@@ -53,7 +51,6 @@ std::set<std::string> kinds(const Target& target) {
             if (bound.launch.note.find(" with ") != std::string::npos) met.insert(name + " of several results");
             EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes)) << trial.what;
             if (source.entry != "transfuse_dense") continue;
-            if (target.has_wgmma()) { EXPECT_NE(bound.launch.note.find(further), std::string::npos) << trial.what << further; }
             for (const char* mark : marks)
                 if (source.text.find(mark) != std::string::npos) met.insert(mark);
         }
@@ -85,7 +82,7 @@ TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
                        "PIXEL_MAJOR = true", "SKIPS = true", "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true",
                        "TERMS = 2", "WG == 1", "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
                        "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there",
-                       "apart < LANES_W", "copy_to_pair(to"},
+                       "apart < LANES_W"},
                       met),
               std::set<std::string>{});
 }

@@ -56,12 +56,12 @@ inline double rounded(double value, DType dtype) {
     return get(&slot, dtype, 0);
 }
 
-// `wanted`: words of the dense pass's configuration; the first whose text has them is taken, with `further` words.
-// `last`: channels last, inputs and results, or results as `last_results` says.
+// `wanted`: words of the dense pass's configuration; the first whose text has them is taken. `last`: channels last,
+// inputs and results, or results as `last_results` says.
 inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, bool aligned,
                      const Target& target, Fp32Precision precision = Fp32Precision::strict,
                      const std::string& wanted = "", std::optional<bool> last_results = {},
-                     std::optional<double> bandwidth = {}, const std::string& further = "") {
+                     std::optional<double> bandwidth = {}) {
     HostCase c;
     c.graph = graph;
     c.leaves = std::move(leaves);
@@ -69,15 +69,16 @@ inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves
         for (double& v : c.leaves[i]) v = rounded(v, graph[graph.leaves()[i]].type.dtype);
     c.expected = evaluate(graph, c.leaves);
     c.plan = plan(rewrite(graph).rewritten, Machine::h200());
-    c.plan.machine.launch = 0;  // else small problems are multiplied in strict fp32 though TF32 is asked for
+    c.plan.machine.launch = 0;   // else small problems are multiplied in strict fp32 though TF32 is asked for
     c.plan.machine.bandwidth = bandwidth.value_or(c.plan.machine.bandwidth);
     for (ValueId leaf : c.plan.graph.leaves())
         c.leaf_strides.push_back(last && c.plan.graph[leaf].op == Op::input
                                      ? channels_last(c.plan.graph[leaf].type.shape)
                                      : contiguous_strides(c.plan.graph[leaf].type.shape));
     for (ValueId output : c.plan.graph.outputs())
-        c.output_strides.push_back(last_results.value_or(last) ? channels_last(c.plan.graph[output].type.shape)
-                                                               : contiguous_strides(c.plan.graph[output].type.shape));
+        c.output_strides.push_back(last_results.value_or(last)
+                                       ? channels_last(c.plan.graph[output].type.shape)
+                                       : contiguous_strides(c.plan.graph[output].type.shape));
     CompileOptions options;
     options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
     options.precision = precision;
@@ -86,9 +87,8 @@ inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves
         if (c.plan.passes[pass].kind != PassKind::dense) continue;
         for (const std::string& config : configs_of(c.plan, pass, c.assembly, options, target, aligned, 60))
             if (config.find(wanted) != std::string::npos) {
-                const std::string words = config.find(further) == std::string::npos ? config + further : config;
-                c.assembly = assemble(c.plan, options, target, aligned, {{pass, words}});
-                if (kernels_noted(c.assembly, further) > 0) return c;
+                c.assembly = assemble(c.plan, options, target, aligned, {{pass, config}});
+                return c;
             }
     }
     return c;
@@ -109,8 +109,7 @@ inline void check(const std::vector<HostCase>& cases, double tolerance) {
                 if (std::isfinite(v)) scale = std::max(scale, std::fabs(v));
             auto near = [&](double found, double expected) {
                 if (std::isnan(expected)) return std::isnan(found);
-                return found == expected ||
-                       (std::isfinite(expected) && std::fabs(found - expected) <= tolerance * scale);
+                return found == expected || (std::isfinite(expected) && std::fabs(found - expected) <= tolerance * scale);
             };
             for (size_t e = 0; e < results[o].size(); ++e)
                 ASSERT_TRUE(near(results[o][e], c.expected[o][e]))

@@ -127,10 +127,6 @@ public:
         const std::string dynamic = "extern __shared__ __align__(1024) unsigned char shared[];";
         if (const size_t at = text.find(dynamic); at != std::string::npos)
             text.replace(at, dynamic.size(), "unsigned char* const shared = tf_share(tf_host_shared_bytes);");
-        const bool pairs = launch.cluster > 1 && text.find("pair_sync();") != std::string::npos;
-        const std::string fixed = "__shared__ Barriers b;";
-        if (const size_t at = text.find(fixed); pairs && at != std::string::npos)
-            text.replace(at, fixed.size(), "Barriers& b = tf_share_static<Barriers>();");
         const size_t begin = text.find(launch.source->entry + "(") + launch.source->entry.size() + 1,
                      end = text.find(") {", begin);
         std::string call, rest = text.substr(begin, end - begin);
@@ -151,8 +147,7 @@ public:
                    "(void** p, int blocks, int threads, int shared) { tf_host_shared_bytes = shared; run_grid(blocks, "
                    "threads, " +
                    (grid || block ? "true" : "false") + ", " + (grid ? "true" : "false") + ", [&] { k" +
-                   std::to_string(k) + "::" + launch.source->entry + "(" + call + "); }" + (pairs ? ", 2" : "") +
-                   "); }\n}\n";
+                   std::to_string(k) + "::" + launch.source->entry + "(" + call + "); }); }\n}\n";
     }
 
     void build(const std::string& shim_folder) {

@@ -35,31 +35,17 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     return result;
 }
 
-// Shared memory: addresses count from the beginning of the dynamic part, which ends where nothing may be read. Each
-// block of a cluster has its own.
-constexpr int tf_host_ranks = 2;
-static unsigned char tf_host_memory[tf_host_ranks][(256 + 3 * 64) * 1024];
-static unsigned char* tf_host_of_rank[tf_host_ranks] = {tf_host_memory[0], tf_host_memory[1]};
-static unsigned char* tf_host_shared = tf_host_memory[0];
+// Shared memory: addresses count from the beginning of the dynamic part, which ends where nothing may be read.
+static unsigned char tf_host_memory[(256 + 3 * 64) * 1024];
+static unsigned char* tf_host_shared = tf_host_memory;
 static size_t tf_host_shared_bytes = 0;  // of the launch
-static inline int tf_host_rank() { return current ? current->rank : 0; }
-static inline void share_memory_of(int rank) { tf_host_shared = tf_host_of_rank[rank]; }
 static inline unsigned char* tf_share(size_t bytes) {
     constexpr uintptr_t page = 64 * 1024;  // or a part of it
-    const int rank = tf_host_rank();
     auto* const end =
-        reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(tf_host_memory[rank]) / page + 1) * page) +
-        256 * 1024;
-    static bool guarded[tf_host_ranks];
-    if (!guarded[rank]) guarded[rank] = mprotect(end, page, PROT_NONE) == 0;
-    if (!guarded[rank] || bytes > 256 * 1024 - 4096) std::abort();
-    return tf_host_shared = tf_host_of_rank[rank] = end - (bytes + 1023) / 1024 * 1024;
-}
-// Static shared memory of a block that has neighbours: before the dynamic part, at the same address in each.
-template <class T>
-static inline T& tf_share_static() {
-    static_assert(sizeof(T) <= 4096);
-    return *reinterpret_cast<T*>(tf_host_shared - 4096);
+        reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(tf_host_memory) / page + 1) * page) + 256 * 1024;
+    static const bool guarded = mprotect(end, page, PROT_NONE) == 0;
+    if (!guarded || bytes > 256 * 1024) std::abort();
+    return tf_host_shared = end - (bytes + 1023) / 1024 * 1024;
 }
 static inline unsigned shared_address(const void* p) {
     return static_cast<unsigned>(static_cast<const unsigned char*>(p) - tf_host_shared);
@@ -73,13 +59,12 @@ static inline unsigned shared_word(unsigned from) {
 }
 
 struct HostBarrier {
-    unsigned expected : 12, pending : 12, phase : 8;
-    int bytes;  // to come
+    unsigned short expected, pending;
+    unsigned phase;
 };
-static_assert(sizeof(HostBarrier) == 8);
 static inline HostBarrier& barrier_at(unsigned b) { return *reinterpret_cast<HostBarrier*>(at_address(b)); }
 static inline void barrier_init(unsigned b, int arrivals) {
-    barrier_at(b) = {static_cast<unsigned>(arrivals), static_cast<unsigned>(arrivals), 0, 0};
+    barrier_at(b) = {static_cast<unsigned short>(arrivals), static_cast<unsigned short>(arrivals), 0};
 }
 static inline bool barrier_done(unsigned b, int parity) {
     if (static_cast<int>(barrier_at(b).phase & 1) != parity) return true;
@@ -91,14 +76,10 @@ static inline void barrier_wait(unsigned b, int parity) {
     }
 }
 static inline void rest() {}
-static inline void complete(HostBarrier& barrier) {
-    if (barrier.pending == 0 && barrier.bytes == 0) barrier.pending = barrier.expected, ++barrier.phase;
+static inline void barrier_arrive(unsigned b) {
+    HostBarrier& barrier = barrier_at(b);
+    if (--barrier.pending == 0) barrier.pending = barrier.expected, ++barrier.phase;
 }
-static inline void arrive(HostBarrier& barrier) {
-    --barrier.pending;
-    complete(barrier);
-}
-static inline void barrier_arrive(unsigned b) { arrive(barrier_at(b)); }
 
 // All `count` threads that name the same meeting wait for the last one, who does `work` for them.
 struct Meeting {
@@ -116,8 +97,8 @@ static inline void meet(Meeting& meeting, int count, const Work& work) {
     while (meeting.turn == turn) yield();
 }
 static inline void barrier_named(int id, int threads) {
-    static Meeting named[tf_host_ranks][16];
-    meet(named[tf_host_rank()][id], threads, [] {});
+    static Meeting named[16];
+    meet(named[id], threads, [] {});
 }
 
 // True for all `threads` of barrier `id` where all of them bring true.
@@ -127,11 +108,10 @@ static inline bool agree(int id, int threads, bool mine) {
         int for_it;
         bool result;
     };
-    static Vote votes[tf_host_ranks][16];
-    Vote& vote = votes[tf_host_rank()][id];
-    vote.for_it += mine;
-    meet(vote.meeting, threads, [&] { vote.result = vote.for_it == threads, vote.for_it = 0; });
-    return vote.result;
+    static Vote votes[16];
+    votes[id].for_it += mine;
+    meet(votes[id].meeting, threads, [&] { votes[id].result = votes[id].for_it == threads, votes[id].for_it = 0; });
+    return votes[id].result;
 }
 
 // The device would fault here, and not say why.
@@ -152,27 +132,6 @@ static inline void copy_bytes(unsigned to, const void* from, bool inside, size_t
 static inline void copy_4(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 4); }
 static inline void copy_8(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 8); }
 static inline void copy_16(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 16); }
-
-// What the blocks of a cluster do to one another: an address is the same place in the memory of each.
-static inline void pair_sync() { wait_at(Fiber::at_grid); }
-static inline HostBarrier& barrier_of(int rank, unsigned b) {
-    return *reinterpret_cast<HostBarrier*>(tf_host_of_rank[rank] + static_cast<int>(b));
-}
-static inline void barrier_arrive_at(unsigned b, int rank) { arrive(barrier_of(rank, b)); }
-static inline void expect_from_pair(unsigned b, int bytes) {
-    barrier_at(b).bytes += bytes;
-    barrier_arrive(b);
-}
-static inline void copy_to_pair(unsigned to, const void* from, int bytes, unsigned b) {
-    const int own = tf_host_rank();
-    for (int rank = 0; rank < tf_host_ranks; ++rank) {
-        share_memory_of(rank);
-        copy_bytes(to, from, true, static_cast<size_t>(bytes));
-        barrier_of(rank, b).bytes -= bytes;
-        complete(barrier_of(rank, b));
-    }
-    share_memory_of(own);
-}
 
 // Boxes: outside the tensor there are zeros, and nothing is stored.
 #define __grid_constant__
@@ -222,9 +181,9 @@ static inline unsigned round_tf32(float v) { return (as_bits(v) + 0x1000u) & 0xf
 // What the lanes of a warp do together: every lane leaves its arguments, the last one computes everybody's results.
 template <class Arguments, class Work>
 static inline void together(unsigned mask, const Arguments& mine, const Work& work) {
-    static Meeting meetings[32 * tf_host_ranks][32];  // [warp][first lane of the mask]
-    static Arguments all[32 * tf_host_ranks][32];
-    const int warp = threadIdx.x / 32 + 32 * tf_host_rank();
+    static Meeting meetings[32][32];  // [warp][first lane of the mask]
+    static Arguments all[32][32];
+    const int warp = threadIdx.x / 32;
     all[warp][threadIdx.x % 32] = mine;
     meet(meetings[warp][__builtin_ctz(mask)], __builtin_popcount(mask), [&] { work(all[warp]); });
 }

@@ -88,7 +88,6 @@ struct Fiber {
     bool begun = false;
     std::unique_ptr<char[]> stack;
     Dim block, thread;
-    int rank = 0;  // of its block in a cluster
     enum { ready, at_block, at_grid, done } state = ready;
 };
 static jmp_buf scheduler;
@@ -143,10 +142,8 @@ static void trampoline() {
     current->state = Fiber::done;
     _longjmp(scheduler, 1);
 }
-static inline void share_memory_of(int rank);
 static inline void resume(Fiber& fiber) {
     current = &fiber;
-    share_memory_of(fiber.rank);
     blockIdx = fiber.block, threadIdx = fiber.thread;
     fiber.state = Fiber::ready;
     if (_setjmp(scheduler) != 0) return;
@@ -155,9 +152,7 @@ static inline void resume(Fiber& fiber) {
     setcontext(&fiber.context);
 }
 
-// whole_grid: all blocks meet at barriers; cluster: so many neighbours run side by side, each with its shared memory.
-static inline void run_grid(int blocks, int threads, bool barriers, bool whole_grid, std::function<void()> kernel,
-                            int cluster = 1) {
+static inline void run_grid(int blocks, int threads, bool barriers, bool whole_grid, std::function<void()> kernel) {
     gridDim = {blocks, 1, 1}, blockDim = {threads, 1, 1};
     if (!barriers) {
         for (int b = 0; b < blocks; ++b)
@@ -167,7 +162,7 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
     entry = std::move(kernel);
     constexpr size_t stack = 256 * 1024;
     static std::vector<std::unique_ptr<Fiber>> pool;
-    const int at_once = whole_grid ? blocks : cluster;
+    const int at_once = whole_grid ? blocks : 1;
     for (int first = 0; first < blocks; first += at_once) {
         const int count = std::min(at_once, blocks - first) * threads;
         while (static_cast<int>(pool.size()) < count) {
@@ -181,40 +176,26 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
             f.context.uc_stack.ss_size = stack;
             f.context.uc_link = nullptr;
             makecontext(&f.context, trampoline, 0);
-            f.block = {first + i / threads, 0, 0}, f.thread = {i % threads, 0, 0}, f.rank = i / threads % cluster;
+            f.block = {first + i / threads, 0, 0}, f.thread = {i % threads, 0, 0};
             f.state = Fiber::ready, f.begun = false;
         }
-        // Every thread of a block once; whether any can go on.
-        auto move = [&](int b) {
-            bool moving = false;
-            for (int t = 0; t < threads; ++t) {
-                Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
-                if (f.state == Fiber::ready) resume(f);
-                if (f.state == Fiber::ready) moving = true;  // it only let others run
-            }
-            for (int t = 0; t < threads && !moving; ++t)
-                if (pool[static_cast<size_t>(b * threads + t)]->state == Fiber::at_block) {
-                    for (int all = 0; all < threads; ++all) {
-                        Fiber& f = *pool[static_cast<size_t>(b * threads + all)];
-                        if (f.state == Fiber::at_block) f.state = Fiber::ready;
-                    }
-                    moving = true;
-                }
-            return moving;
-        };
-        // A block runs until all its threads wait at the grid's barrier or are done; then the next one. Those of a
-        // cluster take turns.
+        // A block runs until all its threads wait at the grid's barrier or are done; then the next one.
         for (bool alive = true; alive;) {
             alive = false;
-            if (cluster > 1)
+            for (int b = 0; b < count / threads; ++b)
                 for (bool moving = true; moving;) {
                     moving = false;
-                    for (int b = 0; b < count / threads; ++b) moving = move(b) || moving;
-                }
-            else
-                for (int b = 0; b < count / threads; ++b)
-                    while (move(b)) {
+                    for (int t = 0; t < threads; ++t) {
+                        Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
+                        if (f.state == Fiber::ready) resume(f);
+                        if (f.state == Fiber::ready) moving = true;  // it only let others run
                     }
+                    if (moving) continue;
+                    for (int t = 0; t < threads; ++t) {
+                        Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
+                        if (f.state == Fiber::at_block) f.state = Fiber::ready, moving = true;
+                    }
+                }
             for (int i = 0; i < count; ++i) {
                 Fiber& f = *pool[static_cast<size_t>(i)];
                 if (f.state == Fiber::at_grid) f.state = Fiber::ready, alive = true;

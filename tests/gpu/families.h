@@ -38,12 +38,6 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%z = silu(%y)"},
         // The same of few channels: two pixels of 16 bits at a time.
         {"pairs", "%x = input f32[2,24,6,10]\n  %w = param f32[24,40,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %z = silu(%y)"},
-        // Streamed weights, shared by two blocks: volumes with phases; few pixels and many taps, some of them left out.
-        {"for_two",
-         "%x = input f32[3,64,4,8,16]\n  %w = param f32[64,128,3,3,3]\n  %y = conv_transpose(%x, %w) stride=[2,2,2] "
-         "padding=[1,1,1]\n  %z = tanh(%y)"},
-        {"for_two_left_out",
-         "%x = input f32[3,128,2,4,8]\n  %w = param f32[128,136,4,4,5]\n  %y = conv_transpose(%x, %w)\n  %z = tanh(%y)"},
         // Images that lie one after another as one long row.
         {"small_images",
          "%x = input f32[9,64,4,4]\n  %w = param f32[64,32,4,4]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) "
@@ -173,14 +167,12 @@ struct Family {
     bool last = false;
     bool unaligned = false;
     bool later = false;  // a later size of a program
-    std::string_view further = {};  // words of its configurations beside those that are chosen
 };
 
 inline const std::vector<Family>& families() {
     using enum DType;
     using enum Fp32Precision;
-    constexpr bool last = true, planes = false, unaligned = true, aligned = false, later = true, first = false;
-    constexpr std::string_view for_two = " shared weights";
+    constexpr bool last = true, planes = false, unaligned = true, aligned = false, later = true;
     static const std::vector<Family> list = {
         {"D", f32, tf32}, {"D", f32, strict}, {"D", f16, strict}, {"D", f16, strict, last}, {"D", f64, strict},
         {"d2", bf16, strict}, {"d5", f32, strict, last}, {"d6", f32, tf32, last}, {"f1", f32, tf32}, {"f1", f32, strict},
@@ -212,8 +204,6 @@ inline const std::vector<Family>& families() {
         {"pairs", f16, strict, planes, unaligned}, {"d5", f32, tf32}, {"d5", f32, tf32, last},
         {"row_norm", f32, strict}, {"row_norm", f16, strict}, {"row_softmax", f32, tf32}, {"plane_norm", f32, tf32},
         {"plane_norm", f32, tf32, planes, aligned, later},
-        {"for_two", f32, tf32, planes, aligned, first, for_two}, {"for_two", f16, strict, last, aligned, first, for_two},
-        {"for_two_left_out", f16, strict, planes, aligned, first, for_two}, {"for_two_left_out", f32, tf32, last, aligned, first, for_two},
     };
     return list;
 }
@@ -223,7 +213,7 @@ inline Trial family_trial(uint64_t n) {
     const Family& family = families()[n];
     Setting setting;
     setting.precision = family.precision, setting.last = family.last, setting.unaligned = family.unaligned;
-    setting.later = family.later, setting.further = family.further;
+    setting.later = family.later;
     const std::string dtype(name(family.dtype)), what = std::string(family.name) + " " + dtype;
     const auto own = family_graphs().find(family.name);
     if (own == family_graphs().end()) return {what, tests::row(family.name, tests::Scale::small, family.dtype), n, setting, 1};

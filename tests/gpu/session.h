@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "cuda/assemble.h"
 #include "cuda/executable.h"
 #include "cuda/runtime/driver.h"
 #include "cuda_host/host.h"
@@ -25,19 +24,11 @@ struct Setting {
     bool unaligned = false;  // tensors begin one element behind a 16-byte boundary
     bool freeze = false;
     bool later = false;  // not the first size of its program: texts that serve any size
-    std::string further = {};  // words behind those of the dense passes' configurations
 };
 
 inline std::string to_string(const Setting& s) {
     return std::string(s.precision == Fp32Precision::strict ? "strict" : "tf32") + (s.last ? " channels_last" : "") +
-           (s.unaligned ? " unaligned" : "") + (s.freeze ? " frozen" : "") + (s.later ? " of a later size" : "") + s.further;
-}
-
-// The configurations that are chosen, with these words.
-inline DenseConfigs configs_with(const std::string& further, const Plan& plan, const CompileOptions& options, const Target& target) {
-    DenseConfigs configs;
-    for (const auto& [pass, words] : assemble(plan, options, target, true).configs) configs[pass] = words.str() + further;
-    return configs;
+           (s.unaligned ? " unaligned" : "") + (s.freeze ? " frozen" : "") + (s.later ? " of a later size" : "");
 }
 
 class DeviceMemory {
@@ -118,10 +109,6 @@ struct Session {
     }
     // A later size comes behind one with another image in the batch.
     std::unique_ptr<Executable> compiled(const Graph& graph, const Setting& setting) const {
-        if (!setting.further.empty()) {
-            const Device& here = device(0);
-            return compile_as(plan, options, configs_with(setting.further, plan, options, {here.arch, here.multiprocessors, here.shared_bytes}));
-        }
         if (!setting.later) return compile_cuda(plan, options);
         std::vector<Type> types;
         for (ValueId leaf : graph.leaves()) {

@@ -40,30 +40,16 @@ constexpr double far_better = 1.25;      // than a division of channels, which l
 
 int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b); }
 
-// Of a tile at every place, for each block of channels and variant. Of two CTAs that share weights both have a turn,
-// also where places are odd.
-double tiles_taken(const Config& c, const Schedule& s, double places) {
-    return static_cast<double>(s.fixed) * s.variants * (c.shared_weights ? 2 * std::ceil(places / 2) : places);
-}
-
-// Where two CTAs share weights unless another configuration is asked for: as far as it was measured (planes that come
-// in boxes, TF32 and 16 bits, results that are stored).
-bool shares_weights(const Problem& problem, const Needs& needs) {
-    return problem.in_pairs && problem.load == LoadMode::boxes && problem.terms() == 1 && needs.stores;
-}
-
-// The memory plans: of all that fit, the one with the fewest cycles, for weights of one CTA and for those that two
-// share; and with `several` the best of each kind: resident and streamed weights, wide and narrow chunks, many slabs
-// and few.
+// The memory plans: of all that fit, the one with the fewest cycles, and with `several` the best of each kind: resident
+// and streamed weights, wide and narrow chunks, many slabs and few.
 struct Fit {
     Config config;
     double cycles;
 };
 std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit,
                      bool several, bool tight) {
-    std::map<std::array<int, 4>, Fit> best;
+    std::map<std::array<int, 3>, Fit> best;
     Cost m{problem, needs, s, base};
-    const bool in_pairs = several ? problem.in_pairs : shares_weights(problem, needs);
     const int turns = m.load_turns(), step_tiles = s.tile_count() / s.variants;
     const bool direct = problem.load == LoadMode::direct || problem.load == LoadMode::operand;
     // Raw pieces and stages. Boxes that come straight into the operand have stages alone, of which large patches leave
@@ -80,7 +66,6 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     struct Weights {
         bool resident;
         int tiles, slabs;
-        bool shared = false;
     };
     std::vector<Weights> weights;
     if (s.fixed <= most_resident_parts) weights.push_back({true, 0, 1});
@@ -107,15 +92,12 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     // -> 2.62 ms).
     const bool just_a_run = needs.one_by_one && needs.element_bytes == 4 && s.phases_w == s.period[3] &&
                             s.phases_w % 2 == 0 && s.row_length > 32 && s.row_length <= 48;
-    for (size_t next = 0; next < weights.size(); ++next) {
-        const Weights w = weights[next];
-        m.c.resident = w.resident, m.c.slab_tiles = w.tiles, m.c.slabs = w.slabs, m.c.shared_weights = w.shared;
+    for (const Weights& w : weights) {
+        m.c.resident = w.resident, m.c.slab_tiles = w.tiles, m.c.slabs = w.slabs;
         m.met = w.resident ? 1 : m.share_met();
         m.c.skips = m.met < worth_skipping;
         if (!m.c.skips) m.met = 1;
         if (m.weight_bytes() > limit - beside_weights) continue;
-        if (in_pairs && !w.resident && !w.shared && m.weights_bound())
-            weights.push_back({false, w.tiles, w.slabs, true});
         for (auto [width, buffers] : chunks) {
             if (needs.fragments && (width != 64 || buffers != 2)) continue;
             if ((needs.folded || needs.whole_rows) && width != 64) continue;
@@ -150,9 +132,9 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                                              : raw == 3 ? 1.01
                                                         : 1.04) *
                                                 (w.resident ? 1.0 : 1.05);
-                const std::array<int, 4> kind =
-                    several ? std::array<int, 4>{w.shared, w.resident ? -1 : w.tiles, width >= 32, buffers > 2}
-                            : std::array<int, 4>{w.shared};
+                const std::array<int, 3> kind =
+                    several ? std::array<int, 3>{w.resident ? -1 : w.tiles, width >= 32, buffers > 2}
+                            : std::array<int, 3>{};
                 const auto at = best.find(kind);
                 if (at == best.end())
                     best.emplace(kind, Fit{m.c, cycles});
@@ -169,58 +151,6 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         if (needs.reduced) c.store_registers -= 16, c.product_registers += 8;  // the work moves as well
     }
     return list;
-}
-
-// Those that measurements do not speak against, best estimate first.
-std::vector<Choice> worthwhile(const Problem& problem, const Needs& needs, std::vector<Choice> choices, size_t most) {
-    // Warpgroups divide channels where they can unless another division is estimated far better, or loads the patch for
-    // fewer parts of the phases.
-    auto few = [most](const Choice& c) { return most == 1 && c.waves < few_waves; };
-    double most_pixels = 0;
-    for (const Choice& c : choices)
-        if (!c.config.strip) most_pixels = std::max(most_pixels, c.pixels);
-    // Where weights stay, short runs read them no more often; where outputs are stored one by one, a run that fills its
-    // chunks is worth more. Tensors that come in boxes leave long runs little room for weights.
-    const double share = most == 1 && !needs.added ? long_enough : long_enough_beside_others;
-    double best_long = 1e30;
-    for (const Choice& c : choices)
-        if (c.pixels >= share * most_pixels && !c.config.strip) best_long = std::min(best_long, c.seconds);
-    const bool alone = needs.one_by_one && !needs.fragments && problem.cin >= 2 * problem.lanes();
-    auto pays = [&](const Choice& c) { return alone && c.config.resident && c.seconds < clearly_better * best_long; };
-    std::erase_if(choices, [&](const Choice& c) {
-        return c.pixels < share * most_pixels && !few(c) && !pays(c) && !c.config.strip;
-    });
-    const Choice* channels = nullptr;
-    for (const Choice& c : choices)
-        if (c.config.split == Split::channels && (!channels || c.seconds < channels->seconds)) channels = &c;
-    if (most == 1 && channels) {
-        auto rival = [variants = channels->variants, &few](const Choice& c) {
-            return c.config.split != Split::channels && c.variants >= variants && !few(c);
-        };
-        double best = 1e30;
-        for (const Choice& c : choices)
-            if (rival(c)) best = std::min(best, c.seconds);
-        if (channels->seconds < far_better * best) std::erase_if(choices, rival);
-    }
-    std::stable_sort(choices.begin(), choices.end(),
-                     [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
-    return choices;
-}
-
-// Choices that share weights are considered beside the others, and come first where they are clearly better than those
-// by themselves.
-std::vector<Choice> alone_or_in_pairs(const Problem& problem, const Needs& needs, const std::vector<Choice>& choices) {
-    std::vector<Choice> alone;
-    std::copy_if(choices.begin(), choices.end(), std::back_inserter(alone),
-                 [](const Choice& c) { return !c.config.shared_weights; });
-    const bool none = alone.size() == choices.size();
-    alone = worthwhile(problem, needs, std::move(alone), 1);
-    if (none) return alone;
-    const std::vector<Choice> all = worthwhile(problem, needs, choices, 1);
-    if (!all.empty() && all[0].config.shared_weights && all[0].waves >= few_waves &&
-        (alone.empty() || all[0].seconds < sharing_pays * alone[0].seconds))
-        alone.insert(alone.begin(), all[0]);
-    return alone;
 }
 
 // tight: short rows, thin slabs and small pieces as well, for patches of many taps in little shared memory.
@@ -349,17 +279,18 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 if (c.strip && most == 1 && s->blocks * s->run_pixels < shortest_strips) continue;
                 const bool chain = needs.epilogue_flops > 1;
                 if (c.strip && most == 1 && needs.boxed && chain && s->accumulators > longest_boxed) continue;
-                double places = 1, useful = 1;
+                double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
                 for (size_t a = 0; a < 4; ++a) {
                     const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
-                    places *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
+                    tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
                 }
+                const double waves = tiles / multiprocessors;
                 for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
                     Choice choice;
                     choice.config = f.config;
                     choice.pixels = s->blocks * r.pixels * useful;
-                    choice.waves = tiles_taken(f.config, *s, places) / multiprocessors, choice.variants = s->variants;
-                    choice.seconds = seconds_of(choice.waves, f.cycles);
+                    choice.waves = waves, choice.variants = s->variants;
+                    choice.seconds = seconds_of(waves, f.cycles);
                     found[number].push_back(std::move(choice));
                 }
             }
@@ -367,8 +298,37 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
         2);
     std::vector<Choice> choices;
     for (auto& some : found) std::move(some.begin(), some.end(), std::back_inserter(choices));
-    choices =
-        most > 1 ? worthwhile(problem, needs, std::move(choices), most) : alone_or_in_pairs(problem, needs, choices);
+    // Warpgroups divide channels where they can unless another division is estimated far better, or loads the patch for
+    // fewer parts of the phases.
+    auto few = [most](const Choice& c) { return most == 1 && c.waves < few_waves; };
+    double most_pixels = 0;
+    for (const Choice& c : choices)
+        if (!c.config.strip) most_pixels = std::max(most_pixels, c.pixels);
+    // Where weights stay, short runs read them no more often; where outputs are stored one by one, a run that fills its
+    // chunks is worth more. Tensors that come in boxes leave long runs little room for weights.
+    const double share = most == 1 && !needs.added ? long_enough : long_enough_beside_others;
+    double best_long = 1e30;
+    for (const Choice& c : choices)
+        if (c.pixels >= share * most_pixels && !c.config.strip) best_long = std::min(best_long, c.seconds);
+    const bool alone = needs.one_by_one && !needs.fragments && problem.cin >= 2 * problem.lanes();
+    auto pays = [&](const Choice& c) { return alone && c.config.resident && c.seconds < clearly_better * best_long; };
+    std::erase_if(choices, [&](const Choice& c) {
+        return c.pixels < share * most_pixels && !few(c) && !pays(c) && !c.config.strip;
+    });
+    const Choice* channels = nullptr;
+    for (const Choice& c : choices)
+        if (c.config.split == Split::channels && (!channels || c.seconds < channels->seconds)) channels = &c;
+    if (most == 1 && channels) {
+        auto rival = [variants = channels->variants, &few](const Choice& c) {
+            return c.config.split != Split::channels && c.variants >= variants && !few(c);
+        };
+        double best = 1e30;
+        for (const Choice& c : choices)
+            if (rival(c)) best = std::min(best, c.seconds);
+        if (channels->seconds < far_better * best) std::erase_if(choices, rival);
+    }
+    std::stable_sort(choices.begin(), choices.end(),
+                     [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
     // For measuring: first the best of each division of the work and length of run, then what else is estimated well,
     // of one run and division two memory plans only.
     if (most > 1) {
@@ -415,9 +375,10 @@ double estimate(const Problem& problem, const Needs& needs, const Config& config
                 int multiprocessors, bool whole) {
     Cost cost{problem, needs, s, config};
     if (config.skips) cost.met = cost.share_met();
-    double places = 1;
-    for (size_t a = 0; a < 4; ++a) places *= static_cast<double>(s.tiles_along(a, problem.axes[a]));
-    return seconds_of(tiles_taken(config, s, places) / multiprocessors, cost.cycles(), whole);
+    double tiles = static_cast<double>(s.fixed) * s.variants;
+    for (size_t a = 0; a < 4; ++a) tiles *= static_cast<double>(s.tiles_along(a, problem.axes[a]));
+    const double waves = tiles / multiprocessors;
+    return seconds_of(waves, cost.cycles(), whole);
 }
 
 }  // namespace transfuse::cuda

@@ -20,10 +20,6 @@ struct Choice {
     double pixels = 0;   // a warpgroup holds at once, of all its phases, those beyond the image not counted
 };
 
-// What weights that two CTAs share may be estimated to take, of the time of those that each CTA fetches, to be taken:
-// estimates of 0.84 to 0.90 were measured 0.78 to 0.95, one of 0.965 0.99 (docs/kernels.md).
-constexpr double sharing_pays = 0.92;
-
 // Configurations worth a try, best estimate first. With most = 1 the heuristic decides; else they are unlike one
 // another, for measuring them.
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit,

@@ -29,7 +29,6 @@ std::string to_string(const Config& c) {
     if (c.flat) text << " flat";
     if (c.skips) text << " skips";
     if (c.alternates) text << " alternates";
-    if (c.shared_weights) text << " shared weights";
     return text.str();
 }
 
@@ -61,8 +60,7 @@ std::optional<Config> config_named(const std::string& text) {
     c.strip = rest.find(" strip") != std::string::npos;
     c.shared_padding = rest.find(" shared padding") != std::string::npos,
     c.flat = rest.find(" flat") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos,
-    c.alternates = rest.find(" alternates") != std::string::npos,
-    c.shared_weights = rest.find(" shared weights") != std::string::npos;
+    c.alternates = rest.find(" alternates") != std::string::npos;
     return to_string(c) == text ? std::optional<Config>(c) : std::nullopt;
 }
 

@@ -31,7 +31,6 @@ struct Config {
     bool shared_padding = false;  // one tile takes the whole width: the zeros right of a row are those left of the next
     bool flat = false;            // and rows, which lie one after another in memory, come as one box
     bool alternates = false;      // the store role takes a chunk of one warpgroup, then one of the other
-    bool shared_weights = false;  // slabs are fetched by pairs of CTAs, half each for both (shared_weights.h)
     bool skips = false;           // slabs whose windows lie outside the image, for a tile, are left out
     int threads() const { return 384 + 128 * store_groups; }
     void share_registers();  // among the roles: never more than the launch allocates

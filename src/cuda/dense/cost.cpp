@@ -96,9 +96,6 @@ constexpr double few_stages = 0.04, streamed = 1.04;
 // so that one's chain and stores follow the other's (L2_26 of KernelBench, 16 images, in TF32: 0.239 ms; tiles of half
 // the pixels, with such a ring, 0.112 to 0.130).
 constexpr double one_after_another = 2;
-// Two CTAs share weights: neither goes on before the other has let a slab go (measured 0.8 to 1.5 % on the same tiles,
-// where L2 is not the bound).
-constexpr double slabs_for_two = 1.02;
 constexpr double short_runs = 0.12;   // of one accumulator: more hand-overs than are counted
 constexpr double tile_in_ring = 0.9;  // a ring of stages that holds a whole tile, beside resident weights: the
                                       // warpgroups hardly wait for one another (measured at d4 only: 0.511 -> 0.485 ms)
@@ -184,36 +181,23 @@ bool Cost::alternates() const {
            2 * c.buffers <= chunks() && (!needs.one_by_one || chunks() <= 4);
 }
 
-Cost::Step Cost::step() const {
-    const double n = needs.turned ? s.operand_rows : s.run_pixels, terms = problem.terms() == 2 ? 3 : 1;
+Cost::Parts Cost::parts() const {
+    const double k = s.k_stages * c.k_steps, n = needs.turned ? s.operand_rows : s.run_pixels,
+                 terms = problem.terms() == 2 ? 3 : 1;
     double steps = 0, tiles = s.tile_count();
     for (int v : s.variant_steps) steps += v;
-    steps *= met * terms / s.variants, tiles *= met / s.variants;
+    steps *= met * terms / s.variants, tiles *= met / s.variants;  // a K step of one tile
     const bool warps = problem.family == Family::mma;
     const double multiply = warps ? n * problem.real_bytes() / 4 * (problem.real_bytes() / 4) : n / 2,
                  operands = warps ? weights_read_by_warps + n / 2 : weights_read + n / 4;
-    Step step{steps, tiles, operands, std::max(steps * multiply, steps * operands), 0};
-    if (c.resident) return step;
-    // Weights must arrive in time, the ring's depth ahead.
-    const double slabs = met * slab_count(), slab = step.made / slabs;
-    step.made =
-        (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
-    const double again =
-        to_and_fro(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
-    const double share = c.shared_weights ? 0.5 : 1;  // of a slab that this CTA asks for
-    step.fetched = again * share * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores);
-    return step;
-}
-
-bool Cost::weights_bound() const {
-    const Step one = step();
-    return one.fetched > one.made;
-}
-
-Cost::Parts Cost::parts() const {
-    const double k = s.k_stages * c.k_steps;
-    const auto [steps, tiles, operands, made, fetched] = this->step();
-    double step = std::max(made, fetched);
+    double step = std::max(steps * multiply, steps * operands);
+    if (!c.resident) {  // weights must arrive in time, the ring's depth ahead
+        const double slabs = met * slab_count(), slab = step / slabs;
+        step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
+        const double again =
+            to_and_fro(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
+        step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
+    }
     if (operand_without_stores()) {  // so must patches that come straight into the operand
         const double stage = c.k_steps * step;
         step = std::max(stage, (patch_latency + stage) / c.stages) / c.k_steps;
@@ -306,7 +290,6 @@ double Cost::cycles() const {
     if (s.blocks == 1 && !needs.turned) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
-    if (c.shared_weights) total *= slabs_for_two;
     if (ring_holds_tile()) total *= tile_in_ring;
     if (needs.added && !ring_holds_steps()) total *= one_after_another;
     if (operand_without_stores()) total *= (1 + few_stages * (4 - c.stages)) * (c.resident ? 1 : streamed);

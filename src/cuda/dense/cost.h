@@ -33,9 +33,6 @@ struct Cost {
     // Whether the store role shall take the warpgroups' chunks in turn.
     bool alternates() const;
 
-    // Whether a K step takes as long as its weights need from L2: shared by two CTAs they need half of that.
-    bool weights_bound() const;
-
     // A tile, all roles together.
     double cycles() const;
 
@@ -45,12 +42,6 @@ private:
         double product, load, shared, store, memory;
     };
     Parts parts() const;
-    // Of a K step, on average over a tile's variants: products of 64 rows, tiles of weights, cycles of its products and
-    // of their operands; of streamed weights also those in which slabs are handed over, and those from L2.
-    struct Step {
-        double steps, tiles, operands, made, fetched;
-    };
-    Step step() const;
     int chunk_pixels() const { return s.chunk_rows * c.chunk_width; }
     int chunk_bytes() const;
     double chunks() const;   // of both warpgroups

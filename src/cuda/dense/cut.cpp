@@ -79,11 +79,8 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
     auto seconds = [&](const Needs& of, const Config& config, const Schedule& s) {
         return estimate(request.problem, of, config, s, target.multiprocessors, true);
     };
-    // Weights that two CTAs share must be the better ones here as well.
-    const bool pairs = choice && choice->config.shared_weights && !rivals[0].config.shared_weights;
-    const double pays = pairs ? 1 / sharing_pays : straight_pays;
     if (choice && seconds(*needs, rivals[0].config, rivals[0].schedule) >=
-                      pays * seconds(request.needs, choice->config, *choice->schedule))
+                      straight_pays * seconds(request.needs, choice->config, *choice->schedule))
         return std::nullopt;
     return Cut{rivals[0].config, std::make_shared<const Schedule>(std::move(rivals[0].schedule))};
 }

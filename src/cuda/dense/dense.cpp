@@ -136,10 +136,6 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
         grid = grid / parts * parts;
     }
     grid = static_cast<int>(std::min<int64_t>(grid, total));
-    if (config.shared_weights) {  // two tiles at a time, the last of them perhaps alone
-        const int64_t pairs = parts * ((total / parts + 1) / 2);
-        grid = static_cast<int>(2 * std::min<int64_t>(around.target.multiprocessors / 2, pairs));
-    }
 
     DenseProgram result;
     Text text = text_of(around, request, cut);
@@ -168,7 +164,6 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     main.source = std::move(text.source);
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
-    main.cluster = config.shared_weights ? 2 : 1;
     const int64_t input_at = program->input.offset * bytes(program->input.dtype);
     const std::shared_ptr<ArgumentList> list(new ArgumentList);
     ArgumentList::List& arguments = list->list;

@@ -3,7 +3,6 @@
 #include "cuda/dense/fragment_chain.h"
 #include "cuda/dense/fragment_places.h"
 #include "cuda/dense/fragment_sums.h"
-#include "cuda/dense/shared_weights.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -95,11 +94,11 @@ private:
         sums_.declare("parts");
         sums_.clear("parts");
         places_.pooled() ? pooled_tile() : plain_tile();
-        const std::string row = "(" + tile_number(c_) +
-                                " / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? warpgroup : 0)";
+        const std::string row =
+            "(tile / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? warpgroup : 0)";
         if (fragment_rows_per_tile(epilogue_, s_)) {
-            t.line("write(parts, group * COUT + first_channel, first_channel, " + all_tiles(c_) +
-                   " / FIXED * WRITERS, " + row + ");");
+            t.line("write(parts, group * COUT + first_channel, first_channel, s.total / FIXED * WRITERS, " + row +
+                   ");");
         } else {
             t.unrolled("for (int i = 0; i < RESULT_ROWS; i++) {");
             sums_.join("sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; });

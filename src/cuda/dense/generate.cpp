@@ -8,7 +8,6 @@
 #include "cuda/dense/hooks.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/multiply.h"
-#include "cuda/dense/shared_weights.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/store_role.h"
 #include "cuda/dense/to_and_fro.h"
@@ -55,13 +54,13 @@ constexpr std::string_view product_role =
     ;
 
 // What the roles ask of the machine: barriers, copies of weights, one product of 64 rows.
-std::string machine(const Problem& problem, const Config& config, const Schedule& s) {
+std::string machine(const Problem& problem, const Schedule& s) {
     const Arithmetic a = problem.arithmetic;
     if (problem.family == Family::wgmma)
         return warpgroup_code(a == Arithmetic::f16    ? "f16"
                               : a == Arithmetic::bf16 ? "bf16"
                                                       : "tf32",
-                              s.accumulators, LeftFactor::shared, for_pairs(config, {"weights"}));
+                              s.accumulators, LeftFactor::shared);
     static const char* instructions[] = {"mma_tf32", "mma_tf32", "mma_f16", "mma_bf16", "mma_f64"};
     return "#define MMA " + std::string(instructions[static_cast<int>(a)]) + "\n" + std::string(portable);
 }
@@ -87,7 +86,6 @@ std::string tile_places(const Problem& problem, const Config& config, const Sche
     Hooks hooks;
     if (config.turned) place_windows(hooks, s);
     if (to_and_fro(problem, config, s)) go_to_and_fro(hooks);
-    place_pairs(hooks, config);
     return hooked(places, hooks);
 }
 
@@ -101,35 +99,27 @@ Hooks hooks_of_lines() {
             {"known", "turns, (int)xs.c"}};
 }
 
-Hooks hooks_of_vectors() {
-    return {{"word", "1"}, {"transpose", std::string(vector_boxes)}, {"bring", "bring_vectors"}};
-}
-
 std::string boxed_loads(const Problem& problem, const Config& config, const Schedule& s) {
     if (!problem.boxed()) return "";
     const bool by_lines = problem.load == LoadMode::lines;
     const std::string text = "\n" + std::string(by_lines ? lines : boxes) + std::string(transposers);
-    Hooks hooks = by_lines                                 ? hooks_of_lines()
-                  : problem.load == LoadMode::vector_boxes ? hooks_of_vectors()
-                  : to_and_fro(problem, config, s)         ? loads_to_and_fro(s)
-                                                           : Hooks();
-    hooks.merge(for_pairs(config, {"first", "streamed"}));
-    return hooked(text, hooks);
+    if (by_lines) return hooked(text, hooks_of_lines());
+    if (problem.load == LoadMode::vector_boxes)
+        return hooked(text, {{"word", "1"}, {"transpose", std::string(vector_boxes)}, {"bring", "bring_vectors"}});
+    return hooked(text, to_and_fro(problem, config, s) ? loads_to_and_fro(s) : Hooks());
 }
 
 // Columns of a chunk change places by the residue of the fragment's row, as Schedule::residue_of.
 std::string products_to_chunks(const Config& config, const Schedule& s, const Epilogue& epilogue) {
     const int skew = chunk_skew(epilogue, s, config);
-    Hooks hooks = for_pairs(config, {"first", "passed_by"});
-    if (!epilogue.added().empty()) hooks.merge(asked_while_multiplying());
-    if (!epilogue.added().empty() || skew == 0) return hooked(product_role, hooks);
+    if (!epilogue.added().empty()) return hooked(product_role, asked_while_multiplying());
+    if (skew == 0) return hooked(product_role);
     const std::string row = "(to + m * 16)", segment = row + " % " + num(s.block_rows) + " / " + num(s.segment);
     const std::string residue = s.phases_w <= s.segments
                                     ? segment + " % " + num(s.phases_w)
                                     : row + " / " + num(s.block_rows * s.rows_per_plane) + " % " +
                                           num(s.planes_per_bundle) + " * " + num(s.segments) + " + " + segment;
-    hooks["skew"] = " ^ (" + residue + ") * " + num(skew);
-    return hooked(product_role, hooks);
+    return hooked(product_role, {{"skew", " ^ (" + residue + ") * " + num(skew)}});
 }
 
 // The kernel itself: it prepares shared memory, and its warps take their roles.
@@ -144,7 +134,6 @@ public:
                epilogue_.parameters() + (problem_.boxed() ? ", const __grid_constant__ TensorMap boxes" : "") + ") {");
         t.line("extern __shared__ __align__(1024) unsigned char shared[];");
         t.line("__shared__ Barriers b;");
-        if (config_.shared_weights) t.line("s.total = own_tiles(s);");
         t.line("const int t = threadIdx.x;");
         t.line(epilogue_.operands_made());
         barriers();
@@ -152,12 +141,8 @@ public:
         // What lies before this touches no memory of others: it runs while the kernel before ends.
         t.line("TF_SEQUENCE();");
         t.add(epilogue_.tables());
-        t.line(config_.shared_weights ? "pair_sync();" : "__syncthreads();");
+        t.line("__syncthreads();");
         roles();
-        if (config_.shared_weights) {  // neither leaves while the other may let slabs go
-            t.line("__syncwarp();");
-            t.line("pair_sync();");
-        }
         t.line("}");
         return t.str();
     }
@@ -172,8 +157,7 @@ private:
                "); barrier_init(shared_address(&b.empty[i]), 256); }");
         t.line(
             "for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); "
-            "barrier_init(shared_address(&b.weights_empty[i]), " +
-            std::string(config_.shared_weights ? "RELEASES" : "256") + "); }");
+            "barrier_init(shared_address(&b.weights_empty[i]), 256); }");
         t.line(
             "for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); "
             "barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
@@ -239,14 +223,11 @@ private:
 std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s,
                          const Epilogue& epilogue) {
     std::string text = head(problem, config, s, epilogue.program()) + dense_constants(problem, config, s, epilogue) +
-                       machine(problem, config, s);
-    text.append(sizes).append(paired_tiles(config)).append(epilogue.operands());
+                       machine(problem, s);
+    text.append(sizes).append(epilogue.operands());
     text.append(tile_places(problem, config, s)).append(epilogue.prologue(s.tile[0] == 1));
-    text.append(hooked(patches, for_pairs(config, {"first"})));
-    text.append(hooked(load_role, for_pairs(config, {"first", "streamed"}))).append(boxed_loads(problem, config, s));
-    text.append(hooked(products, for_pairs(config, {"let_go"})))
-        .append(multiply_function(problem, config, s))
-        .append(fragment_program(epilogue, s, config));
+    text.append(patches).append(load_role).append(boxed_loads(problem, config, s));
+    text.append(products).append(multiply_function(problem, config, s)).append(fragment_program(epilogue, s, config));
     text.append(products_to_chunks(config, s, epilogue));
     if (config.store_groups > 0) text += store_role(epilogue, s, config) + "\n";
     return text + EntryWriter(problem, config, s, epilogue).text(entry);

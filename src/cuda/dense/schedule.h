@@ -43,7 +43,6 @@ struct Problem {
     bool wide_offsets = false;  // input offsets need 64 bits
     bool rows_adjoin = false;   // in memory, and the text may rely on their length
     bool any_size = false;      // the kernel's text must serve images of other sizes as well
-    bool in_pairs = false;      // CTAs may share streamed weights two by two (shared_weights.h)
     int lanes() const {
         return arithmetic == Arithmetic::f16 || arithmetic == Arithmetic::bf16 ? 8
                : arithmetic == Arithmetic::f64                                 ? 2

@@ -278,7 +278,6 @@ int Scheduler::beyond() const {
 
 bool Scheduler::memory(int shared_limit) {
     if (c_.skips && c_.resident) return false;
-    if (c_.shared_weights && (c_.resident || c_.turned || problem_.family != Family::wgmma)) return false;
     if (problem_.transposed() && s_.vectors % c_.piece != 0) return false;
     const int turn = 128 * problem_.word_pixels(), turns = (s_.pixels + turn - 1) / turn;
     s_.pieces = problem_.transposed() ? s_.vectors / c_.piece : (turns + c_.piece - 1) / c_.piece;

@@ -235,13 +235,13 @@ void Statistics::one_channel(const Partial& p) {
     t.line("}");
 }
 
-void Statistics::flush(const std::string& row, const std::string& rows) {
+void Statistics::flush(const std::string& row) {
     if (!epilogue_.stats()) return;
     const std::string channels = num(epilogue_.channels());
     const bool per_tile = epilogue_.per_tile();
     auto leave = [&](int stat, const std::string& value) {
-        t.line("operands.partial[(" + num(stat) + "ll * " + rows + " * STORE_GROUPS + " + row +
-               " * STORE_GROUPS + store_group) * " + channels + " + c] = " + value + ";");
+        t.line("operands.partial[(" + num(stat) + "ll * " + (per_tile ? "s.total" : "gridDim.x") +
+               " * STORE_GROUPS + " + row + " * STORE_GROUPS + store_group) * " + channels + " + c] = " + value + ";");
     };
     t.line("barrier_named(2 + store_group, 128);");
     t.line("for (int c = t; c < " + channels + "; c += 128) {");

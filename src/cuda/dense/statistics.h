@@ -12,11 +12,10 @@ public:
     Statistics(const Epilogue& epilogue, const StoreMap& map, Chain& chain, Lines& lines)
         : epilogue_(epilogue), m_(map), chain_(chain), t(lines) {}
 
-    void helpers();     // device functions
-    void begin();       // once a thread
-    void accumulate();  // of a batch of rows
-    // The slots become the partial results of that row of so many.
-    void flush(const std::string& row, const std::string& rows);
+    void helpers();                      // device functions
+    void begin();                        // once a thread
+    void accumulate();                   // of a batch of rows
+    void flush(const std::string& row);  // the slots become the partial results of that row
 
 private:
     bool derived(const Partial& p) const;  // a sum that a variance of the same value gives as well

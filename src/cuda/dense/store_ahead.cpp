@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cuda/dense/shared_weights.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -46,7 +45,7 @@ void ask_ahead(StoreText& role) {
     role.t.line("}");
     role.t.line("};");
     role.t.line("unsigned char *ahead = shared + AHEAD_AT, *next_ahead = ahead + AHEAD_BYTES;");
-    role.t.line("if (" + first_tile(role.c) + " < s.total) ask(" + first_tile(role.c) + ", 0, 0, 0, next_ahead);");
+    role.t.line("if (blockIdx.x < s.total) ask(blockIdx.x, 0, 0, 0, next_ahead);");
     role.t.line("copy_commit();");
 }
 

@@ -1,6 +1,5 @@
 #include "cuda/dense/store_role.h"
 
-#include "cuda/dense/shared_weights.h"
 #include "cuda/dense/store_ahead.h"
 #include "cuda/dense/store_along.h"
 #include "cuda/dense/store_values.h"
@@ -169,7 +168,7 @@ void begin(StoreText& role) {
     if (reads_ahead(role)) ask_ahead(role);
     role.t.line("int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers");
     if (role.epilogue.image_tables()) role.t.line("int image = -1;");
-    role.t.line("for (int tile = " + first_tile(role.c) + "; tile < s.total; tile = next_tile(tile)) {");
+    role.t.line("for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {");
     tile_place(role);
     if (role.epilogue.image_tables()) load_image_tables(role);
     const std::string writers = "for (int wg = 0; wg < WRITERS; wg++)";
@@ -192,9 +191,9 @@ void end(StoreText& role) {
         role.t.line(std::string("#undef ") + macro);
     if (!releases_early(role)) role.t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
     role.t.line("}");
-    if (role.epilogue.per_tile()) role.statistics.flush(tile_number(role.c), all_tiles(role.c));
+    if (role.epilogue.per_tile()) role.statistics.flush("tile");
     role.t.line("}");
-    if (!role.epilogue.per_tile()) role.statistics.flush("blockIdx.x", "gridDim.x");
+    if (!role.epilogue.per_tile()) role.statistics.flush("blockIdx.x");
     role.t.line("}");
 }
 

@@ -371,7 +371,6 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
                           problem.axes[3].in % problem.lanes() == 0 && s[3] == problem.axes[3].in &&
                           (problem.axes[3].in <= 16 || !program.prologue.empty());
     problem.any_size = around.target.stated() && !rows_have_one_length;
-    problem.in_pairs = family == Family::wgmma && !around.target.stated() && around.target.multiprocessors > 1;
     problem.wide_offsets = reach >= (int64_t(1) << 31);
     if (numel(anchor.type.shape) == 0 || numel(graph[anchor.args[0]].type.shape) == 0) return no("an empty tensor");
     for (const Lattice& axis : problem.axes)

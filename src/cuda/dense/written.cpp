@@ -22,10 +22,10 @@ int8_t divided(int64_t size) {
 void add(KeyText& key, const Config& config) {
     const auto& [run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs,
                  chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, turned,
-                 straight, strip, shared_padding, flat, alternates, shared_weights, skips] = config;
+                 straight, strip, shared_padding, flat, alternates, skips] = config;
     key.add(run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs, chunk_width,
             buffers, store_groups, load_registers, store_registers, product_registers, turned, straight, strip,
-            shared_padding, flat, alternates, shared_weights, skips);
+            shared_padding, flat, alternates, skips);
 }
 
 void add(KeyText& key, const Needs& needs) {
@@ -82,11 +82,10 @@ void add_steps(KeyText& key, const Graph& graph, const Values& steps, ValueId an
 }  // namespace
 
 KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
-    const auto& [axes, groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size,
-                 in_pairs] = problem;
+    const auto& [axes, groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
+        problem;
     KeyText key;
-    key.add(groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size, in_pairs,
-            shared_limit);
+    key.add(groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size, shared_limit);
     for (const auto& [up, down, dil, offset, in, out, taps] : axes) key.add(up, down, dil, offset, taps);
     add(key, config);
     add(key, needs);

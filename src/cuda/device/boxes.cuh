@@ -92,10 +92,10 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
         copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
     }
     // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
-    Place at = place_of(/*{first*/blockIdx.x/*}*/, s), w_at = at;
-    int w_tile = /*{first*/blockIdx.x/*}*/, step = 0/*{slabs*/, slab = 0, w_slot = 0, w_turn = 0/*}*/;
-    for (int tile = /*{first*/blockIdx.x/*}*/, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < /*{streamed*/s.total/*}*/);) {
-        if (!RESIDENT) while (w_tile < /*{streamed*/s.total/*}*/) {
+    Place at = place_of(blockIdx.x, s), w_at = at;
+    int w_tile = blockIdx.x, step = 0/*{slabs*/, slab = 0, w_slot = 0, w_turn = 0/*}*/;
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < s.total);) {
+        if (!RESIDENT) while (w_tile < s.total) {
             /*{slab*/if (slab_meets(slab, w_at, s)) {
                 if (w_turn > 0 && !barrier_done(shared_address(&b.weights_empty[w_slot]), (w_turn - 1) & 1)) break;
                 const int first = slab_first(w_at.variant, slab), bytes = (slab_first(w_at.variant, slab + 1) - first) * TILE_BYTES;

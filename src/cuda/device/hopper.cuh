@@ -50,13 +50,13 @@ template <class S> TF_PTX unsigned pack_pair(float low, float high) {
     return *(const unsigned*)&both;
 }
 
-/*{weights*/// Weights are fetched by one load thread.
+// Weights are fetched by one load thread.
 constexpr int FETCHERS = 1;
 TF_PTX void copy_weights(unsigned to, const unsigned char* from, int bytes, unsigned barrier, int) {
     barrier_expect(barrier, bytes);
     if (bytes) copy_bulk(to, from, bytes, barrier);
 }
-/*}*/
+
 #ifdef __CUDACC__
 // True in every thread of a warpgroup where it is in all of them.
 TF_PTX bool group_agrees(int barrier, bool mine) {

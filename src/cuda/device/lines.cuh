@@ -108,8 +108,8 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
         copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
     }
     // Pieces in their order: tile, stage of channels, piece of it.
-    Place at = place_of(/*{first*/blockIdx.x/*}*/, s);
-    for (int tile = /*{first*/blockIdx.x/*}*/, piece = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && pump.tile < /*{streamed*/s.total/*}*/);) {
+    Place at = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x, piece = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && pump.tile < s.total);) {
         if (!RESIDENT) pump.ahead(b, shared, packed, s);
         if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(&b.raw_empty[slot]), (turn - 1) & 1))) continue;
         const unsigned bar = shared_address(&b.raw_full[slot]);

@@ -12,9 +12,9 @@ struct Pump {
         from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
         step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(/*{first*/blockIdx.x/*}*/), slot(0), turn(0), t(thread) { seek(packed, s); }
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed, s); }
     __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        while (tile < /*{streamed*/s.total/*}*/) {
+        while (tile < s.total) {
             if (slab_meets(slab, at, s)) {
                 if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
                 const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
@@ -105,6 +105,6 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
     }
     copy_wait<0>();
     if (!RESIDENT && fetches)
-        while (pump.tile < /*{streamed*/s.total/*}*/) refill();
+        while (pump.tile < s.total) refill();
 }
 )cuda"

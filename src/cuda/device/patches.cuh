@@ -23,7 +23,7 @@ struct Cursor {
                 offset[i] = p.inside ? pixel_offset(p, xs) : 0;
             }
     }
-    __device__ __forceinline__ Cursor(const Sizes& s, const Strides& xs, int t, OFFSET* table) : tile(/*{first*/blockIdx.x/*}*/), stage(0), piece(0), slot(0), places(table) { settle(s, xs, t); }
+    __device__ __forceinline__ Cursor(const Sizes& s, const Strides& xs, int t, OFFSET* table) : tile(blockIdx.x), stage(0), piece(0), slot(0), places(table) { settle(s, xs, t); }
     __device__ __forceinline__ void next(const Sizes& s, const Strides& xs, int t) {
         if (++slot == RAW) slot = 0;
         if (PIECES > 1 && ++piece < PIECES) return;

@@ -4,7 +4,7 @@ R"cuda(
 struct Place { int fixed, variant, u[4]/*{fields*//*}*/; };/*{steps*//*}*/
 static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     Place at;
-    int part = tile % PARTS, rest = tile / PARTS/*{half*//*}*/;
+    int part = tile % PARTS, rest = tile / PARTS;
     at.fixed = part % FIXED;/*{round*//*}*/
     at.variant = 0;
     if (VARIANTS > 1) {
@@ -19,16 +19,16 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
 
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
 static __device__ __forceinline__ int next_tile(int tile) {
-    const unsigned round = tile / /*{grid*/gridDim.x/*}*/ + 1;
-    return (int)(round * /*{grid*/gridDim.x/*}*/ + (/*{first*/blockIdx.x/*}*/ + PARTS * (round * (round + 1) / 2) % /*{grid*/gridDim.x/*}*/) % /*{grid*/gridDim.x/*}*/);
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + PARTS * (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
 
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
     if (!SKIPS) return true;
     const int* reach = slab_reach(at.variant, slab);             // first and last shift along d, along h
-    /*{meets*/return ADVANCE_D * (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 &&
-           ADVANCE_H * (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1 + reach[3] >= 0;/*}*/
+    return ADVANCE_D * (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 &&
+           ADVANCE_H * (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1 + reach[3] >= 0;
 }
 
 // Pixel p of the patch as a place in the input. Input i = ADVANCE·(u + FIRST + position) + residue; each residue has a

@@ -11,8 +11,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     int slot = first_slot, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
-    Place ahead = place_of(/*{first*/blockIdx.x/*}*/, s);
-    for (int tile = /*{first*/blockIdx.x/*}*/; tile < s.total; tile = next_tile(tile)) {
+    Place ahead = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
         Totals total;
@@ -88,6 +88,6 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                 if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
             }
     }
-/*{passed_by*//*}*/    if constexpr (FRAGMENTS) fragments.finish();
+    if constexpr (FRAGMENTS) fragments.finish();
 }
 )cuda"

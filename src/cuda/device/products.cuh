@@ -3,7 +3,7 @@ R"cuda(
 struct Held {
     int slab = -1, stage = -1, group = 0;
     __device__ __forceinline__ void release(Barriers& b) {
-        if (slab >= 0) /*{let_go*/barrier_arrive/*}*/(shared_address(&b.weights_empty[slab]));
+        if (slab >= 0) barrier_arrive(shared_address(&b.weights_empty[slab]));
         if (stage >= 0) barrier_arrive(shared_address(&b.empty[stage]));
         slab = stage = -1;
     }

@@ -6,7 +6,7 @@ static __device__ void /*{load*/load_boxes(unsigned char* shared, Barriers& b, c
     }
     if (LOAD == LOAD_OPERAND) return;
     int stage = 0, turn = 0, slot = 0, taken = 0;             // of the ring of patches and of that of raw boxes
-    for (int tile = /*{first*/blockIdx.x/*}*/; tile < s.total; tile = next_tile(tile)) {
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         /*{of_tile*/const unsigned words = PROLOGUE ? words_inside(at, s, t) : 0u;/*}*/
 #pragma unroll 1
