@@ -72,13 +72,15 @@ public:
     CpuExecutable(const Plan& plan, const CompileOptions& options)
         : plan_(plan), freeze_(options.freeze && !prepares_outputs(plan)) {
         for (const Pass& pass : plan_.passes) passes_.push_back(compile_pass(plan_, pass));
+        const auto lives = lifetimes();
         for (ValueId value : plan_.buffers()) {
             const Type& type = plan_.graph[value].type;
             const auto size = static_cast<size_t>(checked_mul(numel(type.shape), bytes(type.dtype), "buffer"));
             if (freeze_ && prepared(value))
                 frozen_.emplace_back(value, frozen_layout_.add(size));
             else
-                buffers_.push_back(lifetime(value, (size + 255) / 256 * 256));
+                buffers_.push_back({value, (size + 255) / 256 * 256, lives[static_cast<size_t>(value)].first,
+                                    lives[static_cast<size_t>(value)].second});
         }
         layout_.add(place(buffers_));
         size_t pass_bytes = 0;
@@ -142,19 +144,18 @@ private:
         return false;
     }
 
-    Buffer lifetime(ValueId value, size_t size) const {
-        Buffer buffer{value, size, plan_.passes.size(), 0};
+    // Per value: the first and the last pass that touches its memory.
+    std::vector<std::pair<size_t, size_t>> lifetimes() const {
+        std::vector<std::pair<size_t, size_t>> lives(static_cast<size_t>(plan_.graph.size()), {plan_.passes.size(), 0});
         for (size_t p = 0; p < plan_.passes.size(); ++p) {
-            const Pass& pass = plan_.passes[p];
-            bool touched = false;
-            for (const Store& store : pass.stores)
-                touched = touched || store.target == value || view_root(plan_, store.value) == value;
-            for (ValueId read : pass.reads) touched = touched || view_root(plan_, read) == value;
-            if (!touched) continue;
-            buffer.first = std::min(buffer.first, p);
-            buffer.last = std::max(buffer.last, p);
+            const auto touch = [&](ValueId value) {
+                auto& [first, last] = lives[static_cast<size_t>(value)];
+                first = std::min(first, p), last = p;
+            };
+            for (const Store& store : plan_.passes[p].stores) touch(store.target), touch(view_root(plan_, store.value));
+            for (ValueId read : plan_.passes[p].reads) touch(view_root(plan_, read));
         }
-        return buffer;
+        return lives;
     }
 
     bool prepared(ValueId value) const {
