@@ -13,6 +13,7 @@ itself takes.
 import os
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -130,10 +131,9 @@ def calls_of_rows(rows=("A", "B", "C", "D", "d1", "f1", "f5")) -> None:
         with torch.no_grad():
             ours(x)
             region, leaves = only_region(ours, [x])
-            mode = region.call_mode(x, False)
-            whole = host_batches(lambda ours=ours, x=x: ours(x))
-            operator = host_microseconds(lambda: library.run_detached(leaves, region.handle, (), mode))
-            plain, mul = host_microseconds(lambda model=model, x=x: model(x)), host_microseconds(lambda: y.mul(2))
+            whole = host_batches(partial(ours, x))
+            bare = partial(library.run_detached, leaves, region.handle, (), region.call_mode(x, False))
+            operator, plain, mul = [host_microseconds(call) for call in (bare, partial(model, x), partial(y.mul, 2))]
         median = whole[len(whole) // 2]
         print(f"{name:24}{whole[0]:8.1f}{median:8.1f}{operator:10.1f}{plain:9.1f}{mul:10.1f}", flush=True)
 

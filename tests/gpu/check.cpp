@@ -84,7 +84,8 @@ std::vector<double> host_times(Session& session) {
         const auto begin = std::chrono::steady_clock::now();
         for (int call = 0; call < calls; ++call)
             session.executable->run(session.leaves, session.outputs, session.context);
-        times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls);
+        times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() /
+                        calls);
     }
     std::sort(times.begin(), times.end());
     return times;

@@ -102,6 +102,7 @@ INSTRUCTIONS = (
     (r"(#define TF_CLUSTER_BARRIER\(\) (?:SINCE_90\([^\n]*, )?)__syncthreads\(\)", r"\1tf_host_grid_barrier()"),
     (r"extern __shared__ [^;]*\bunsigned char shared\[\];", "unsigned char* const shared = tf_host_shared;"),
     (r'asm\("max\.NaN[^"]*"[^;]*;', "c = a != a ? a : b != b ? b : a > b ? a : b;"),
+    (r'asm\("min\.NaN[^"]*"[^;]*;', "c = a != a ? a : b != b ? b : a < b ? a : b;"),
     (r'asm\("ex2[^"]*"[^;]*;', "c = exp2f(a);"),
     (r'asm\("rcp[^"]*"[^;]*;', "c = 1 / b;"),
     (r'asm volatile\("[^"]*@p st\.global\.v4[^"]*"[^;]*;', "if (taken) *(uint4*)to = v; to += further;"),
@@ -165,9 +166,10 @@ CASES = {
     "f4": ((1, 16, 4, 3, 16),),
     "f5": ((2, 16, 3, 5, 16), (1, 16, 3, 5, 32), (1, 16, 2, 9, 48)),
     "C": ((2, 64, 1, 2, 32),),
+    "f1": ((1, 64, 5, 32), (2, 64, 4, 16)),
     "f11": ((2, 64, 3, 64), (1, 64, 6, 64)),
 }
-DENSE = ("f8", "f4", "f5", "C", "f11")
+DENSE = ("f8", "f4", "f5", "C", "f1", "f11")
 LONG = {"f5": 679}  # lines of files that are longer than they should be; of others fewer than 600
 
 
