@@ -124,8 +124,7 @@ def calls_of_rows(rows=("A", "B", "C", "D", "d1", "f1", "f5")) -> None:
     print(f"\n{'host, no_grad':24}{'call':>8}{'median':>8}{'operator':>10}{'PyTorch':>9}{'y.mul(2)':>10}")
     for name in rows:
         reference = problem.load(Path(__file__).parent / "models" / f"{name}.py")
-        if hasattr(reference.module, "batch_size"):
-            reference.module.batch_size = 1  # the queue must not fill
+        reference.module.batch_size = 1  # the queue must not fill
         model, (x,) = reference.model(device="cuda").eval(), reference.inputs(device="cuda")
         ours = transfuse.optimize(model, (x,), never_slower=False)
         with torch.no_grad():

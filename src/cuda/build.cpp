@@ -97,7 +97,6 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
         if (known) {
             for (const size_t i : fresh) known->remember(assembly.launches[i].launch.source, target.arch);
             for (const BoundLaunch& bound : assembly.launches) {
-                if (assembly.taken.empty()) break;
                 const auto taken = assembly.taken.find(bound.pass);  // passes with one text share its source
                 if (taken != assembly.taken.end() && bound.launch.source->entry == dense_entry)
                     taken->second.kernel.source = bound.launch.source;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <sstream>
+#include <type_traits>
 
 #include "cuda/dense/said.h"
 #include "cuda/dense/written.h"
@@ -36,21 +36,10 @@ constexpr Slack bearable{1.5, 10e-6};
 constexpr double full = 0.7;  // DenseProgram::busy: below this another tile may be much better
 constexpr int most_doubts = 3;
 
-void add(std::string& text, int64_t number) {
-    char digits[24];
-    text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
-}
-
-void add(std::string& text, const Lattice& axis) {
-    for (int64_t n : {axis.up, axis.down, axis.dil, axis.offset, axis.taps}) add(text, n), text += ',';
-    if (axis.down == 1) add(text, axis.out - axis.up * axis.in);
-    text += ';';
-}
-
 // Made for rows that are no multiple of 16 bytes.
 bool for_odd_rows(const KnownKernel& kernel) { return kernel.said && comes_in_elements(kernel.said->manner.load); }
 
-std::string disk_key(const std::string& structure) { return "known-1|" + structure; }
+std::string disk_key(const std::string& structure) { return "known-2|" + structure; }
 
 std::vector<KnownKernel> on_disk(const std::string& structure) {
     std::vector<KnownKernel> kernels;
@@ -110,53 +99,49 @@ bool lies_last(const Surroundings& around, ValueId memory) {
     const Sizes& strides = around.strides[static_cast<size_t>(memory)];
     return strides.size() >= 3 && strides[1] == 1 && strides.back() != 1;
 }
-const char* layout(const Surroundings& around, ValueId memory) { return lies_last(around, memory) ? ";last" : ";"; }
 
-// All that a pass's kernels depend on beside sizes, roughly: texts are compared before one serves for another. In
-// words, for the disk.
-std::string words_of_structure(const Surroundings& around) {
+// All that a pass's kernels depend on beside sizes, roughly: texts are compared before one serves for another.
+template <class Tell>
+void tell_structure(const Surroundings& around, const Tell& tell) {
     const Graph& graph = around.plan.graph;
     const Target& target = around.target;
-    std::string text;
-    text.reserve(256);
-    for (int n : {target.arch, target.multiprocessors}) add(text, n), text += '/';
-    add(text, target.shared_bytes);
-    if (target.portable_only) text += 'p';
-    if (around.aligned) text += 'a';
-    add(text, static_cast<int>(around.precision)), text += ';';
-    for (const Lattice& axis : lattices(graph, around.pass.anchor)) add(text, axis);
-    text += to_string(graph[graph[around.pass.anchor].args[1]].type);
-    for (ValueId read : around.pass.reads) text += layout(around, view_root(around.plan, read));
-    for (const Store& store : around.pass.stores) text += layout(around, store.target);
+    tell(target.arch, target.multiprocessors, target.shared_bytes, target.portable_only, around.aligned,
+         static_cast<int>(around.precision));
+    const Lattices axes = lattices(graph, around.pass.anchor);
+    tell(axes.size());
+    for (const Lattice& axis : axes)
+        tell(axis.up, axis.down, axis.dil, axis.offset, axis.taps,
+             axis.down == 1 ? axis.out - axis.up * axis.in : int64_t{0});
+    const Type& weight = graph[graph[around.pass.anchor].args[1]].type;
+    tell(weight.dtype, weight.shape, around.pass.reads.size() + around.pass.stores.size());
+    for (ValueId read : around.pass.reads) tell(lies_last(around, view_root(around.plan, read)));
+    for (const Store& store : around.pass.stores) tell(lies_last(around, store.target));
     for (const TileStep& step : around.pass.steps) {
         const Node& node = graph[step.value];
-        (text += ';') += name(node.op);
-        add(text, step.value), text += '@';
-        add(text, static_cast<int>(step.scope)), text += name(node.type.dtype);
+        tell(step.value, static_cast<int>(step.scope), node.op, node.type.dtype);
     }
-    return text;
 }
 
-// The same to find it by, in this process: equal where the words are.
+// In words, for the disk: another version may count ops otherwise.
+std::string words_of_structure(const Surroundings& around) {
+    std::ostringstream words;
+    const auto one = [&](const auto& fact) {
+        using Fact = std::remove_cvref_t<decltype(fact)>;
+        if constexpr (std::is_same_v<Fact, Op> || std::is_same_v<Fact, DType>)
+            words << name(fact) << ' ';
+        else if constexpr (std::is_same_v<Fact, Sizes>)
+            words << to_string(fact) << ' ';
+        else
+            words << fact << ' ';
+    };
+    tell_structure(around, [&](const auto&... facts) { (one(facts), ...); });
+    return words.str();
+}
+
+// To find it by, in this process.
 KeyText key_of_structure(const Surroundings& around) {
-    const Graph& graph = around.plan.graph;
-    const Target& target = around.target;
     KeyText key;
-    key.add(target.arch, target.multiprocessors, target.shared_bytes, target.portable_only, around.aligned,
-            around.precision);
-    const Lattices axes = lattices(graph, around.pass.anchor);
-    key.add(axes.size());
-    for (const Lattice& axis : axes)
-        key.add(axis.up, axis.down, axis.dil, axis.offset, axis.taps,
-                axis.down == 1 ? axis.out - axis.up * axis.in : int64_t{0});
-    const Type& weight = graph[graph[around.pass.anchor].args[1]].type;
-    key.add(weight.dtype, weight.shape, around.pass.reads.size() + around.pass.stores.size());
-    for (ValueId read : around.pass.reads) key.add(lies_last(around, view_root(around.plan, read)));
-    for (const Store& store : around.pass.stores) key.add(lies_last(around, store.target));
-    for (const TileStep& step : around.pass.steps) {
-        const Node& node = graph[step.value];
-        key.add(step.value, step.scope, node.op, node.type.dtype);
-    }
+    tell_structure(around, [&](const auto&... facts) { key.add(facts...); });
     return key;
 }
 

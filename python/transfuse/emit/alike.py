@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from transfuse.emit import tables_named
 from transfuse.emit.builds import aligned
 from transfuse.emit.chunks import Chunk
+from transfuse.emit.text.signature import name_of
 from transfuse.emit.text.tokens import tokens
 
 SPACE = re.compile(r"\nnamespace (\w+)_ \{\n(.*?)\n\}\nusing \1_::\1;((?:\n#undef \w+)*)", re.S)
@@ -117,7 +118,7 @@ def one_signature(texts: list[str]) -> tuple[list[str], list[list[int | str]]]:
         head = HEAD.search(text)
         out.append(text[: head.start(1)] + ", ".join(every) + text[head.end(1) :])
     for name in set(FUNCTIONS.findall(out[0])).intersection(*(FUNCTIONS.findall(text) for text in out[1:])):
-        out = _told_alike(out, name, {p.split()[-1].lstrip("*&") for p in every})
+        out = _told_alike(out, name, {name_of(p) for p in every})
     return out, [[head.index(p) if p in head else "0" for p in every] for head in heads]
 
 
@@ -137,16 +138,21 @@ def _result_named(text: str) -> str:
     return re.sub(rf"\b{results[0]}\b", RESULT, text)
 
 
-def _union(lists: list[list[str]]) -> list[str] | None:
-    """All parameters, those of the longest list in its order; None where one name has two types."""
-    first = max(lists, key=len)
-    every = list(first)
+def _in_turn(lists: Iterable[Iterable[str]]) -> list[str]:
+    """All that the lists have, each behind what it is behind in the first that has it."""
+    every: list[str] = []
     for list_ in lists:
         last = -1
-        for p in list_:
-            if p not in every:
-                every.insert(last + 1, p)
-            last = every.index(p)
+        for item in list_:
+            if item not in every:
+                every.insert(last + 1, item)
+            last = every.index(item)
+    return every
+
+
+def _union(lists: list[list[str]]) -> list[str] | None:
+    """All parameters, those of the longest list in its order; None where one name has two types."""
+    every = _in_turn([max(lists, key=len), *lists])
     names = [p.split()[-1] for p in every]
     return every if len(set(names)) == len(names) else None
 
@@ -158,7 +164,7 @@ def _told_alike(texts: list[str], name: str, known: set[str]) -> list[str]:
     lists = [_told(head[1]) for head in heads if head]
     every = _union(lists) if len(lists) == len(texts) else None
     added = [[p for p in every if p not in list_] for list_ in lists] if every else []
-    if not any(added) or any(p.split()[-1].lstrip("*&") not in known for list_ in added for p in list_):
+    if not any(added) or any(name_of(p) not in known for list_ in added for p in list_):
         return texts
     out = []
     for text, head, own in zip(texts, heads, lists):
@@ -166,7 +172,7 @@ def _told_alike(texts: list[str], name: str, known: set[str]) -> list[str]:
         if len(calls) != 1 or len(re.findall(rf"\b{name}\(", text)) != 2:
             return texts
         given = dict(zip(own, _told(calls[0][1])))
-        said = ", ".join(given.get(p, p.split()[-1].lstrip("*&")) for p in every)
+        said = ", ".join(given.get(p, name_of(p)) for p in every)
         text = text[: calls[0].start(1)] + said + text[calls[0].end(1) :]
         out.append(text[: head.start(1)] + ", ".join(every) + text[head.end(1) :])
     return out
@@ -190,13 +196,7 @@ def _operands_counted(text: str) -> str:
 def _merged(texts: list[list[str]], names: list[str]) -> str:
     """Declaration by declaration, in the order of the first that has each; those that the same kernels have, together."""
     lists = [_declarations(lines) for lines in texts]
-    order: list[str] = []
-    for list_ in lists:
-        last = -1
-        for key in list_:
-            if key not in order:
-                order.insert(last + 1, key)
-            last = order.index(key)
+    order = _in_turn(lists)
     whole = _unconditional(lists)
     having = lambda key: tuple(i for i, list_ in enumerate(lists) if key in list_)  # noqa: E731
     out: list[str] = []

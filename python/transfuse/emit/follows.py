@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from transfuse.emit.launches import Kernel, Program, Told
+from transfuse.emit.text.signature import name_of
 from transfuse.emit.text.tokens import split, tokens
 
 FOLLOWS = re.compile(r"(?:\d+ \* )?[a-z_]+(?:(?: \* [a-z_]+)+| [+-] \d+)?")
@@ -144,7 +145,7 @@ def _parameters(kernel: re.Match, told: Told) -> tuple[dict[int, str], dict[int,
     given = [p.strip() for p in kernel["given"].split(",")]
     gone = told.unread.get(kernel["name"], set())
     places = [i for i in range(len(given) + len(gone)) if i not in gone]
-    return {i: p.split()[-1].lstrip("*&") for i, p in zip(places, given)}, dict(zip(places, given))
+    return {i: name_of(p) for i, p in zip(places, given)}, dict(zip(places, given))
 
 
 def multiples(text: str, known: Found, told: Told) -> str:
@@ -176,7 +177,7 @@ def _functions(text: str) -> str:
     for function in list(FUNCTION.finditer(text)):
         name, given = function["name"], [p.strip() for p in function["given"].split(",")]
         calls = [c for c in _calls(text, name) if c[0] != function.start("name")]
-        names = [p.split()[-1].lstrip("*&") for p in given]
+        names = [name_of(p) for p in given]
         if not calls or any(len(c[2]) != len(given) for c in calls):
             continue
         values = [[_of_names(c[2][i], dict(zip(c[2], names))) for c in calls] for i in range(len(given))]

@@ -12,8 +12,8 @@ import textwrap
 from transfuse.emit import runtime
 from transfuse.emit.model import Printer, attribute, user_inputs
 from transfuse.emit.source import Reference
-from transfuse.problem import ProblemError
 from transfuse.emit.text.layout import WIDTH
+from transfuse.problem import ProblemError
 
 
 def model_class(found, ref: Reference, modes, network: bool = False) -> str:

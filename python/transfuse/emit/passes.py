@@ -12,6 +12,7 @@ from transfuse.emit.chunks import WORD, Chunk, needed
 from transfuse.emit.conversions import CONVERSIONS, TABLE
 from transfuse.emit.selected import chosen
 from transfuse.emit.text.once import short, written_out
+from transfuse.emit.text.signature import name_of
 from transfuse.emit.text.told import with_numbers_told
 from transfuse.emit.text.values import agreed, constants
 from transfuse.emit.text.whole import without_constant_members, without_unread_members, without_unused_parameters
@@ -28,7 +29,7 @@ def unread_parameters(builds: list[list[tuple[str, list[Chunk]]]]) -> dict[str, 
     unread: dict[str, set[int]] = {}
     for name, source, i in kernels:
         match = SIGNATURE.search(source[i].text)
-        given = [p.split()[-1].lstrip("*&") for p in match[3].split(",")] if match else []
+        given = [name_of(p) for p in match[3].split(",")] if match else []
         idle = {k for k, word in enumerate(given) if not re.search(rf"(?<![.\w]){word}\b", match[4])}
         unread[name] = unread.get(name, idle) & idle
     for name, source, i in kernels:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.signature import name_of
 from transfuse.emit.text.typed import Tree, Unread, said, tree_of, with_names
 
 ROLE = re.compile(r"(?m)^template <int (\w+)> (static __device__ void (\w+)\([^{]*\{\n[^\0]*\n\})")
@@ -75,7 +76,7 @@ NAMED = re.compile(r"(\w+) = ([^,()]*)(?:, |$)")
 def asked_once(source: str) -> str:
     """What one place asks is asked there, what is said of it above the loops around it."""
     for m in list(QUESTION.finditer(source)):
-        names = ", ".join(part.split()[-1].lstrip("*&") for part in m["given"].split(", "))
+        names = ", ".join(name_of(part) for part in m["given"].split(", "))
         place = re.search(
             rf"(?P<loops>(?:\n +UNROLL for [^\n]*)+)(?P<I>\n +)if \({m['name']}\({re.escape(names)}\)\)", source
         )

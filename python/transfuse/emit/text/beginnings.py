@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
+from transfuse.emit.text.signature import name_of
+
 KERNEL = re.compile(r"\n__global__ void (__launch_bounds__\([^)]*\)) (\w+)\(([^)]*)\) \{\n(.*?)\n\}(?=\n|\Z)", re.S)
 LEAST = 12  # lines that are worth a function
 TYPED = re.compile(r"(?:const )?(int|bool|float|double) (\w+)((?:\[\w+\])*)(?= = |;)")
@@ -15,7 +17,7 @@ class Kernel:
     def __init__(self, match: re.Match):
         self.text, self.bounds, self.name, signature, body = match[0], match[1], match[2], match[3], match[4]
         self.parameters = [p.strip() for p in re.sub(r"\s+", " ", signature).split(",")]
-        self.names = [p.split()[-1].lstrip("*&") for p in self.parameters]
+        self.names = [name_of(p) for p in self.parameters]
         self.lines = body.split("\n")
 
     def canonical(self, count: int | None = None) -> tuple[list[str], dict[str, str]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.layout import WIDTH
 from transfuse.emit.text.loops import conditions_met, lanes_by_number, rows_in_a_line
 from transfuse.emit.text.same import aliases_gone, blocks_opened, stored_by_its_thread
 from transfuse.emit.text.tokens import one_value, until_settled
-from transfuse.emit.text.layout import WIDTH
 
 NUMBERED = re.compile(r"(?<![.\w])([a-z]+)(\d+)\b(?!\()")
 TAKEN = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit.text.tokens import one_value
 from transfuse.emit.text.layout import WIDTH
+from transfuse.emit.text.tokens import one_value
 
 OWN_LINE = re.compile(r"( *)const (?:int|long long|bool) (\w+) = ([^;]*);")
 DECLARED = re.compile(r" *const (?:int|long long|bool|float|double|auto) [^;]*;")

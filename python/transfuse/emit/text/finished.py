@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.signature import name_of
+
 FUNCTION = re.compile(
     r"(?P<said>// What (?P<both>[^\n]*) have in common)[^\n]*\n"
     r"template <class Rest> DEVICE void (?P<name>\w+)\((?P<given>[^()]*), Rest rest\) \{\n"
@@ -30,12 +32,12 @@ def finished(text: str) -> str:
 
 
 def _given(text: str, function: re.Match, heads: list, rests: list) -> str | None:
-    own = [p.split()[-1].lstrip("*&") for p in function["given"].split(", ")]
+    own = [name_of(p) for p in function["given"].split(", ")]
     seen = function["told"].split(", ")
     commons, kernels, further = [], [], []
     for head, rest in zip(heads, rests):
         taken = [re.search(r"(\w+)\)?(?:\[\w+\])*$", p)[1] for p in head["taken"].split(", ")]
-        types = {p.split()[-1].lstrip("*&"): p[: -len(p.split()[-1].lstrip("*&"))] for p in head["given"].split(", ")}
+        types = {name_of(p): p[: -len(name_of(p))] for p in head["given"].split(", ")}
         names = {**dict(zip(head["told"].split(", "), own)), **dict(zip(taken, seen))}
         store = f"if ({rest['if']}) {rest['to']}[{rest['at']}] = "
         common = f"{rest['loops']}{store}"

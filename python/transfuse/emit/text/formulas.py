@@ -6,9 +6,9 @@ import re
 import struct
 from dataclasses import dataclass, replace
 
+from transfuse.emit.text.layout import WIDTH
 from transfuse.emit.text.tokens import split, tokens
 from transfuse.emit.text.typed import Tree, Unread, names_in, plainly, said, tree_of, type_of, with_names
-from transfuse.emit.text.layout import WIDTH
 
 OPENED = re.compile(r"(?P<I> *)(?P<head>[^\n]*)\[&\]\((?P<given>[^()]*)\) \{")
 BESIDE = re.compile(r"\[&\]\((?P<given>[^()]*)\) \{ (?P<body>[^{}]*;) \}")

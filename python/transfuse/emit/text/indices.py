@@ -6,9 +6,9 @@ import re
 
 from transfuse.emit.text.direct import FUNCTION
 from transfuse.emit.text.formulas import quotients, types_in
+from transfuse.emit.text.layout import WIDTH
 from transfuse.emit.text.tokens import split, tokens
 from transfuse.emit.text.typed import Tree, Unread, names_in, plainly, said, tree_of, type_of, with_names
-from transfuse.emit.text.layout import WIDTH
 
 KERNEL = re.compile(r"(?m)^__global__ [^\n]*\{\n(?:(?!\}$)[^\n]*\n)+\}$")
 LIST = re.compile(r"(?m)(?:^ {4}const int [^;{}\n]*;\n)+")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.layout import WIDTH
 from transfuse.emit.text.sums import BY_TERMS, THREADS
 from transfuse.emit.text.tokens import until_settled
-from transfuse.emit.text.layout import WIDTH
 
 EACH = """// f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }"""

@@ -6,9 +6,10 @@ import re
 from math import prod
 
 from transfuse.emit.text.held import one_group
-from transfuse.emit.text.roles import a_buffer_a_chunk
-from transfuse.emit.text.tokens import split, tokens
 from transfuse.emit.text.layout import WIDTH
+from transfuse.emit.text.roles import a_buffer_a_chunk
+from transfuse.emit.text.signature import name_of
+from transfuse.emit.text.tokens import split, tokens
 
 PREDICATE = re.compile(r'"\{\\n\.reg \.pred p;\\nsetp\.ne\.b32 p, (?P<number>%\d+), 0;\\n(?P<product>wgmma\.[^"]*")')
 END = re.compile(r'(?P<factors>"[^"\n]*), p, (?P<rest>[^"\n]*;)\\n\}"(?P<given>[^;]*), "r"\(1\)\);')
@@ -57,7 +58,7 @@ def _operands_apart(text: str) -> str:
     if not struct or len(re.findall(r"\bOperands\b", text)) != 3:
         return text
     members = struct["members"].strip(" ;").split("; ")
-    names = [m.split()[-1].lstrip("*") for m in members]
+    names = [name_of(m) for m in members]
     role = re.search(r"(?m)^static __device__ void \w+\([^\n]*const Operands& operands[^\n]*\{\n(?:.*\n)*?\}\n", text)
     made = re.search(r"\bOperands\{([^{}]*)\}", text)
     if not role or not made or any(re.search(rf"(?<!\.)\b{n}\b", role[0]) for n in names):
@@ -198,7 +199,7 @@ MOVED = re.compile(
 def _moved_before(text: str) -> str:
     """A function that first moves its pointer is given the pointer there, where one place calls it."""
     for m in list(MOVED.finditer(text)):
-        names = [p.split()[-1].lstrip("*&") for p in m["given"].split(", ")]
+        names = [name_of(p) for p in m["given"].split(", ")]
         end = text.index("\n}", m.end())
         calls = list(re.finditer(rf"(?<!void )\b{m['name']}\(", text))
         if len(calls) != 1 or m["p"] not in names:

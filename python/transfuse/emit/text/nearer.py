@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from transfuse.emit.text.layout import WIDTH
+from transfuse.emit.text.signature import name_of
 
 
 def nearer(text: str) -> str:
@@ -71,7 +72,7 @@ CONDITION = re.compile(
 def _conditions(text: str) -> str:
     """A condition that is asked once, of what is known there by the same names."""
     for m in list(CONDITION.finditer(text)):
-        names = ", ".join(p.split()[-1].lstrip("*&") for p in m["taken"].split(", "))
+        names = ", ".join(name_of(p) for p in m["taken"].split(", "))
         use = re.search(rf"(?m)^( *)if \({m['name']}\({names}\)\) ", text)
         if use and len(re.findall(rf"\b{m['name']}\(", text)) == 1:
             said = "".join(f"{use[1]}{line.strip()}\n" for line in m["said"].splitlines())

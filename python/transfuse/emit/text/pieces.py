@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from transfuse.emit.text.beginnings import KERNEL, Kernel
+from transfuse.emit.text.signature import name_of
 
 # A branch's elements, one lambda of several lines; or its operand tiles, in braces.
 EACH = re.compile(
@@ -148,7 +149,7 @@ def _from_and_to(lines: list[str], taken: list[str]) -> list[str]:
     """Where it reads one pointer and writes another, they are called so."""
     pointers = [p for p in taken if "*" in p]
     read = [p.split()[-1] for p in pointers if p.startswith("const ")]
-    written = [p.split()[-1].lstrip("*") for p in pointers if not p.startswith("const ")]
+    written = [name_of(p) for p in pointers if not p.startswith("const ")]
     if len(read) != 1 or len(written) != 1:
         return lines
     names = {read[0]: "from", written[0]: "to"}

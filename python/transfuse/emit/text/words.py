@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from transfuse.emit.text.machine import bytes_named
 from transfuse.emit.text.layout import WIDTH
+from transfuse.emit.text.machine import bytes_named
 
 FIRST = '#define UNROLL _Pragma("unroll")'
 SEVERAL = 4  # times a word is said for less room than its definition takes
