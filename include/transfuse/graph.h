@@ -125,6 +125,9 @@ public:
     // The same. spare: what this function made of this graph for other types, and is needed no more: unless somebody
     // else has it, too, it becomes what is made, and nothing is copied. (Where it throws, the spare is nothing any more.)
     Graph grown_to(const std::vector<Type>& types, Graph& spare) const;
+    // Other nodes in the places of some, of the same types, whose operands stand before them. Nothing is inferred, and
+    // what nobody reads any more stays: values keep their numbers.
+    Graph with_nodes(std::vector<std::pair<ValueId, Node>> others) const;
 
 private:
     friend class Builder;

@@ -27,19 +27,20 @@ ValueId hardtanh_is_clamp(Rewriter& r, ValueId id) {
                  {{Key::lo, node.attributes.number(Key::lo)}, {Key::hi, node.attributes.number(Key::hi)}});
 }
 
-// softmax(x) = exp(x − logsumexp(x)), log_softmax(x) = x − logsumexp(x); 16-bit values in f32, as PyTorch does. All of
-// a row with ∞ in it is NaN: so is its sum.
+// z = x − max x; softmax(x) = exp z / Σ exp z, log_softmax(x) = z − log Σ exp z; 16-bit values in f32, as PyTorch does.
+// Both are as exact as PyTorch's whatever a row's values have in common: max x + log Σ would be rounded to its size.
 ValueId expand_softmax(Rewriter& r, ValueId id) {
+    if (r.differentiated()) return -1;  // it has a gradient of its own, shorter than that of its parts
     const Node node = r[id];
+    r.say(name(node.op), " over ", node.attributes.integers(Key::dims),
+          " by exponentials of the distance to the largest");
+    if (numel(node.type.shape) == 0) return node.args[0];  // empty rows have no largest
     const ValueId x = cast(r, node.args[0], wide(node.type.dtype));
-    const Sizes& dims = node.attributes.integers(Key::dims);
-    const ValueId sum =
-        dims.empty()
-            ? x
-            : r.add(Op::logsumexp, {x}, {{Key::dims, dims}, {Key::keepdim, int64_t{1}}, {Key::finite, int64_t{1}}});
-    ValueId y = minus(r, x, sum);
-    if (node.op == Op::softmax) y = unary(r, Op::exp, y);
-    r.say(name(node.op), " over ", node.attributes.integers(Key::dims), " by logsumexp");
+    const Sizes dims = node.attributes.integers(Key::dims);
+    const auto over_rows = [&](Op op, ValueId of) { return dims.empty() ? of : reduce(r, op, of, dims); };
+    const ValueId z = minus(r, x, over_rows(Op::amax, x)), e = unary(r, Op::exp, z);
+    const ValueId sum = over_rows(Op::sum, e);
+    const ValueId y = node.op == Op::softmax ? binary(r, Op::div, e, sum) : minus(r, z, unary(r, Op::log, sum));
     return cast(r, y, node.type.dtype);
 }
 

@@ -49,8 +49,6 @@ bool is_primitive(Op op) {
         case Op::conv:
         case Op::conv_transpose:
         case Op::upsample:
-        case Op::softmax:
-        case Op::log_softmax:
         case Op::batch_norm:
         case Op::group_norm:
         case Op::layer_norm:
@@ -70,6 +68,7 @@ void differentiate(Adjoints& a, ValueId id, ValueId g) {
     if (is_unary(op)) return differentiate_unary(a, id, g);
     if (is_binary(op) || op == Op::select) return differentiate_binary(a, id, g);
     if (is_reduction(op)) return differentiate_reduction(a, id, g);
+    if (op == Op::softmax || op == Op::log_softmax) return differentiate_softmax(a, id, g);
     switch (op) {
         case Op::covariance:
             fail("gradient: covariance has none; rewrite the graph with `differentiated`");
@@ -115,6 +114,7 @@ Graph gradient(const Graph& given, const GradientRequest& request) {
                      [](const Node& node) { return is_primitive(node.op); })) {
         RewriteOptions expansions;
         expansions.inference = false;
+        expansions.differentiated = true;
         expansions.only = {"expand_conv"};
         lowered = rewrite(given, expansions).rewritten;
     } else {

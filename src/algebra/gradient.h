@@ -56,6 +56,7 @@ private:
 void differentiate_unary(Adjoints& a, ValueId id, ValueId g);
 void differentiate_binary(Adjoints& a, ValueId id, ValueId g);  // and select
 void differentiate_reduction(Adjoints& a, ValueId id, ValueId g);
+void differentiate_softmax(Adjoints& a, ValueId id, ValueId g);  // and log_softmax
 void differentiate_shape(Adjoints& a, ValueId id, ValueId g);   // reshape … cast
 void differentiate_linear(Adjoints& a, ValueId id, ValueId g);  // lattice, correlate, taps, boxes, pools
 

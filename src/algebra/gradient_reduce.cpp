@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "algebra/gradient.h"
+#include "algebra/terms.h"
 #include "graph/infer.h"
 
 namespace transfuse {
@@ -39,6 +40,19 @@ void differentiate_reduction(Adjoints& a, ValueId y, ValueId g) {
             return a.accumulate(x, a.mul(centred, a.scaled(g, 2 / free)));
         }
     }
+}
+
+// y = softmax(x): y·(g − Σ g·y); log y: g − y·Σ g. 16-bit values in f32.
+void differentiate_softmax(Adjoints& a, ValueId id, ValueId g) {
+    const Node node = a[id];
+    const ValueId x = node.args[0];
+    if (!a.needs(x)) return;
+    const DType dtype = wide(node.type.dtype);
+    const Sizes& dims = node.attributes.integers(Key::dims);
+    const auto sum = [&](ValueId of) { return dims.empty() ? of : a.builder().reduce(Op::sum, of, dims); };
+    const ValueId y = a.add(Op::softmax, {a.cast(x, dtype)}, node.attributes);
+    g = a.cast(g, dtype);
+    a.accumulate(x, node.op == Op::softmax ? a.mul(y, a.minus(g, sum(a.mul(g, y)))) : a.minus(g, a.mul(y, sum(g))));
 }
 
 namespace {

@@ -113,6 +113,7 @@ ValueId after_max(Rewriter& r, ValueId id, const Sizes& dims) {
     const Node node = r[id];
     const ValueId v = node.args[0];
     size_t side = 0;
+    if (r.uses(v) != 1) return -1;  // all of f(u) is needed anyway
     const Trend direction = trend(r, v, dims, side);
     if (direction == Trend::none) return -1;
     const Node inner = r[v];

@@ -75,7 +75,6 @@ enum class RowOp : uint8_t {
     greater,
     greater_equal,
     equal,
-    exp_sub,  // exp(a − b)
     add_exp,  // a + exp(b − c)
     select,
 };

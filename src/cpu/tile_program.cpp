@@ -22,7 +22,6 @@ public:
         if (!add_sinks()) return nullptr;
         program_->stages_ = std::max<int>(1, static_cast<int>(program_->steps_.size()));
         program_->steps_.resize(static_cast<size_t>(program_->stages_));
-        program_->fuse_softmax();
         program_->assign_registers();
         return std::move(program_);
     }

@@ -81,24 +81,15 @@ private:
         double correction = 0;
         bool across_channels = false;  // reduce_plane: over all planes of the tile
         bool finite = false;           // logsumexp: NaN in the place of ∞
-        // logsumexp, where nothing but a softmax reads it and its operand: what it leaves there, and yields.
-        enum class Leaves : uint8_t {
-            operand,       // x, and top + log Σ
-            exponentials,  // exp(x − top), and 1/Σ
-            differences    // x − top, and log Σ
-        } leaves = Leaves::operand;
     };
     struct Stage {
         std::vector<Step> once, channel, barrier;
     };
 
     // What is left to do when all steps stand (tile_program_finish.cpp).
-    void fuse_softmax();
-    Step::Leaves fuse_softmax(Step& reduce, size_t stage);
     void assign_registers();
     int assign_registers(const Stage& stage);
     static bool takes_register(const Slot& slot);
-    bool has_sinks(int slot) const;
 
     Five grid_{}, pooled_{};
     Sizes grid_shape_, pooled_shape_;

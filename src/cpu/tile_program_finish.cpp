@@ -1,57 +1,10 @@
-// What is done to a tile program when all its steps stand: a softmax takes its exponentials once, planes get registers.
+// What is done to a tile program when all its steps stand: planes get registers.
 #include <algorithm>
 #include <map>
 
 #include "cpu/tile_program.h"
 
 namespace transfuse::cpu {
-
-void TileProgram::fuse_softmax() {
-    for (size_t stage = 0; stage + 1 < steps_.size(); ++stage)
-        for (Step& reduce : steps_[stage].barrier)
-            if (reduce.kind == Step::Kind::reduce && reduce.reduction == Op::logsumexp)
-                reduce.leaves = fuse_softmax(reduce, stage);
-}
-
-// exp(x − logsumexp(x)) needs each exponential once: the reduction leaves exp(x − top) where x was and yields 1/Σ. And
-// x − logsumexp(x) is as exact as its result is small: the reduction leaves x − top and yields log Σ. Only where
-// nothing else reads x afterwards, the logarithm, or, of the first, the difference.
-TileProgram::Step::Leaves TileProgram::fuse_softmax(Step& reduce, size_t stage) {
-    const int x = reduce.args[0], sum = reduce.slot;
-    Step *difference = nullptr, *exponential = nullptr;
-    int uses_of_x = 0, uses_of_sum = 0, uses_of_difference = 0;
-    auto meet = [&](Step& step, int a) {
-        if (&step != &reduce && step.args[a] == x) ++uses_of_x;
-        if (step.args[a] == sum) ++uses_of_sum;
-        if (difference && step.args[a] == difference->slot) {
-            ++uses_of_difference;
-            if (step.function.op == RowOp::exp) exponential = &step;
-        }
-        if (a == 1 && step.kind == Step::Kind::pointwise && step.function.op == RowOp::sub && step.args[0] == x &&
-            step.args[1] == sum)
-            difference = &step;
-    };
-    for (size_t s = stage; s < steps_.size(); ++s)
-        for (std::vector<Step>* list : {&steps_[s].once, &steps_[s].channel, &steps_[s].barrier}) {
-            if (s == stage && list != &steps_[s].barrier) continue;
-            for (Step& step : *list)
-                for (int a = 0; a < step.arg_count; ++a) meet(step, a);
-        }
-    if (!difference || uses_of_x != 1 || uses_of_sum != 1 || has_sinks(sum)) return Step::Leaves::operand;
-    if (!exponential || uses_of_difference != 1 || has_sinks(difference->slot)) return Step::Leaves::differences;
-    // The exponential becomes the product exp(x − top) · 1/Σ; the difference goes.
-    exponential->function = {RowOp::mul, {0, 0}};
-    exponential->args[0] = x;
-    exponential->args[1] = sum;
-    exponential->arg_count = 2;
-    for (Stage& later : steps_) std::erase_if(later.channel, [&](const Step& s) { return &s == difference; });
-    return Step::Leaves::exponentials;
-}
-
-bool TileProgram::has_sinks(int slot) const {
-    const Slot& s = slots_[static_cast<size_t>(slot)];
-    return !s.store_sinks.empty() || !s.grid_sinks.empty();
-}
 
 void TileProgram::assign_registers() {
     registers_ = 0;

@@ -233,25 +233,10 @@ void TileRun<T>::reduce(const TileProgram::Step& step) {
                     top[i] = std::copysign(std::numeric_limits<T>::max(), top[i]);
             const T zero = 0;
             k.row(RowOp::copy, {out, {&zero, nullptr, nullptr}, {true, false, false}, {0, 0}, n});
-            if (step.leaves == TileProgram::Step::Leaves::exponentials) {
-                for (int64_t c = 0; c < channels; ++c) {
-                    T* x = pointer(step.args[0], c);
-                    k.row(RowOp::exp_sub, {x, {x, top, nullptr}, {false, false, false}, {0, 0}, n});
-                    k.row(RowOp::add, {out, {out, x, nullptr}, {false, false, false}, {0, 0}, n});
-                }
-                k.row(RowOp::reciprocal, {out, {out, nullptr, nullptr}, {false, false, false}, {0, 0}, n});
-                return;
-            }
             for (int64_t c = 0; c < channels; ++c)
                 k.row(RowOp::add_exp, {out, {out, plane(c), top}, {false, false, false}, {0, 0}, n});
             k.row(RowOp::log, {out, {out, nullptr, nullptr}, {false, false, false}, {0, 0}, n});
-            if (step.leaves == TileProgram::Step::Leaves::operand)
-                k.row(RowOp::add, {out, {out, top, nullptr}, {false, false, false}, {0, 0}, n});
-            else
-                for (int64_t c = 0; c < channels; ++c) {
-                    T* x = pointer(step.args[0], c);
-                    k.row(RowOp::sub, {x, {x, top, nullptr}, {false, false, false}, {0, 0}, n});
-                }
+            k.row(RowOp::add, {out, {out, top, nullptr}, {false, false, false}, {0, 0}, n});
             return;
         }
         case Op::var: {

@@ -7,6 +7,7 @@
 
 #include "algebra/integer.h"
 #include "cuda/pass_program.h"
+#include "cuda/shares.h"
 #include "cuda/side_by_side.h"
 #include "transfuse/error.h"
 
@@ -298,13 +299,16 @@ private:
 
 Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
                   const DenseConfigs& configs, KnownKernels* known) {
-    return Assembler(plan, options, target, aligned, configs, known).run();
+    const std::optional<Plan> shares = with_shares(plan);
+    return Assembler(shares ? *shares : plan, options, target, aligned, configs, known).run();
 }
 
 std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
                                     const CompileOptions& options, const Target& target, bool aligned, size_t most) {
     if (plan.passes[pass].kind != PassKind::dense || target.general_only) return {};
-    return dense_configs({plan, plan.passes[pass], assembly.strides, options.precision, target, aligned, ""}, most);
+    const std::optional<Plan> shares = with_shares(plan);
+    const Plan& seen = shares ? *shares : plan;
+    return dense_configs({seen, seen.passes[pass], assembly.strides, options.precision, target, aligned, ""}, most);
 }
 
 }  // namespace transfuse::cuda

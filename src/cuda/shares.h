@@ -1,11 +1,12 @@
-// Shares of a softmax. The algebra writes softmax(x) as exp(x - logsumexp(x)); evaluated so, the difference is rounded
-// where it is as large as log n and more. Who has the pivot and the sum of a logsumexp at hand forms
-// exp(x - pivot) / sum instead, as PyTorch does, and is as exact.
+// Shares of a softmax. The algebra writes softmax(x) as exp z / Σ exp z, z = x - max x: two reductions, the second of
+// what the first one gave. Where a pass has all of it at hand they are one, (pivot, Σ exp(x - pivot)), and the pass is
+// told so: exp(x - logsumexp(x)). Evaluated so, the difference would be rounded where it is as large as log n and more:
+// who has the pivot and the sum of a logsumexp forms exp(x - pivot) / sum, as PyTorch does, and is as exact.
 #pragma once
 
 #include <optional>
 
-#include "transfuse/graph.h"
+#include "transfuse/plan.h"
 
 namespace transfuse::cuda {
 
@@ -28,5 +29,8 @@ inline bool has_shares(const Graph& graph, ValueId total) {
         if (const auto share = share_of(graph, graph[v]); share && share->total == total) return true;
     return false;
 }
+
+// The plan with each softmax that a pass has at hand, all of it, as shares of one sum. nullopt: there is none.
+std::optional<Plan> with_shares(const Plan& plan);
 
 }  // namespace transfuse::cuda

@@ -89,6 +89,12 @@ Graph Graph::grown_to(const std::vector<Type>& types, Graph& spare) const {
     return spare;
 }
 
+Graph Graph::with_nodes(std::vector<std::pair<ValueId, Node>> others) const {
+    Contents anew = *contents_;
+    for (auto& [id, node] : others) anew.nodes[static_cast<size_t>(id)] = std::move(node);
+    return Graph(std::move(anew));
+}
+
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
     if (Contents anew = contents_for(types); infer_anew(anew.nodes, nodes(), types, false))
         return Graph(std::move(anew));

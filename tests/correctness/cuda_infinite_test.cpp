@@ -1,7 +1,10 @@
 // Rows with infinities: softmax and log_softmax are NaN where a row has ∞ in it or nothing but −∞, logsumexp is ∞ or −∞
-// there. Every kind of kernel that sums exponentials, executed on the CPU against the float64 reference.
+// there. Rows whose numbers have much in common: it is subtracted before anything is rounded. Every kind of kernel that
+// sums exponentials, executed on the CPU against the float64 reference.
+#include <cmath>
 #include <limits>
 
+#include "cuda/shares.h"
 #include "cuda_host/cases.h"
 
 namespace transfuse::cuda {
@@ -63,6 +66,48 @@ TEST(CudaInfinite, RowsOfExponentials) {
                 cases.push_back(make(graph, leaves, false, true, Target{}));
             }
     check(cases, 1e-5);
+}
+
+// Over every axis, values and gradients. Products are sums of few eighths: all logits are exact. (A softmax of a tile's
+// channels rounds exponents as it rounds logits, which are sums.)
+TEST(CudaInfinite, LargeLogits) {
+    std::vector<HostCase> cases, of_tiles;
+    for (const char* dims : {"[0]", "[1]", "[2]", "[3]", "[2,3]", "[0,2]", "[1,3]", "[1,2,3]"})
+        for (const char* sums : {"softmax", "log_softmax"}) {
+            const Graph graph = graph_of(
+                "%x = input f32[3,16,5,9]  %w = param f32[16,24,3,3]  %y = conv_transpose(%x, %w) stride=[2,2]  "
+                "%t = add(%y, 10000)  %z = " +
+                std::string(sums) + "(%t) dims=" + dims);
+            for (const Graph& asked : {graph, derive_gradient(graph, {{0}, {0}}).written}) {
+                auto leaves = random_leaves(asked, 3);
+                for (size_t i = 0; i < 2; ++i)
+                    for (double& v : leaves[i]) v = std::round(8 * v) / 8;
+                HostCase c = make(asked, leaves, false, true, Target{});
+                (with_shares(c.plan) && dims == std::string("[1]") ? of_tiles : cases).push_back(std::move(c));
+            }
+        }
+    check(cases, 3e-6);
+    check(of_tiles, 3e-4);
+}
+
+// A tile that has whole rows takes their maximum and their sum in one go; a reduction across tiles is the maximum's
+// alone.
+TEST(CudaInfinite, OneReductionWhereATileHasTheRow) {
+    const std::string conv = "%x = input f32[2,16,20,30]  %w = param f32[16,64,3,3]  %y = conv_transpose(%x, %w)  ";
+    const auto shares = [&](const std::string& sums) {
+        return with_shares(plan(rewrite(graph_of(conv + sums)).rewritten, Machine::h200()));
+    };
+    const auto channels = shares("%z = softmax(%y) dims=[1]");
+    ASSERT_TRUE(channels);
+    ASSERT_EQ(channels->passes.size(), 1u);
+    std::vector<Op> ops;
+    for (const TileStep& step : channels->passes[0].steps) ops.push_back(channels->graph[step.value].op);
+    EXPECT_EQ(ops, (std::vector{Op::lattice, Op::logsumexp, Op::sub, Op::exp}));
+    EXPECT_TRUE(shares("%h = cast(%y) dtype=f16  %z = softmax(%h) dims=[1]"));
+    EXPECT_FALSE(shares("%z = softmax(%y) dims=[2,3]"));
+    EXPECT_FALSE(shares("%z = log_softmax(%y) dims=[1]"));
+    // The maximum is asked for, too.
+    EXPECT_FALSE(shares("%z = softmax(%y) dims=[1]  %m = amax(%y) dims=[1] keepdim=1  return %z, %m"));
 }
 
 }  // namespace

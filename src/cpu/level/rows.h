@@ -198,8 +198,6 @@ void row(RowOp op, const RowArgs<T>& r) {
             return each_pair(r, [=](V a, V b) { return select(a >= b, one, zero); });
         case RowOp::equal:
             return each_pair(r, [=](V a, V b) { return select(a == b, one, zero); });
-        case RowOp::exp_sub:
-            return each_pair(r, [=](V a, V b) { return exp(a - b); });
         case RowOp::add_exp:
             return each_triple(r, [=](V a, V b, V c) { return a + exp(b - c); });
         case RowOp::select:
