@@ -89,11 +89,12 @@ struct Pass {
 };
 
 struct Plan {
-    Graph graph;                    // rewritten
+    Graph graph;                    // rewritten; with shifts gathered where a convolution is computed twice
     std::vector<Pass> passes;
     Machine machine;
     double seconds = 0;             // the cost model's estimate
     std::vector<bool> views;        // per value: read through its root's memory
+    std::vector<ValueId> gathered;  // values of the rewritten graph whose shifts are (src/plan/shifts.h)
     // Values that need a buffer of their own: stored by a pass, not outputs or leaves.
     std::vector<ValueId> buffers() const;
 };

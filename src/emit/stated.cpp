@@ -6,6 +6,7 @@
 
 #include "algebra/verdicts.h"
 #include "cuda/dense/tile_program.h"
+#include "plan/shifts.h"
 #include "transfuse/error.h"
 
 namespace transfuse::emit {
@@ -45,8 +46,9 @@ void require_alike(const Graph& a, const Graph& b) {
 }
 
 // The same passes over a graph of other sizes. Where a piece of a concat begins is counted anew.
-Plan resized(const Plan& plan, const Graph& graph) {
+Plan resized(const Plan& plan, const Graph& rewritten) {
     Plan result = plan;
+    const Graph graph = gather_shifts(rewritten, plan.gathered);
     result.graph = graph;
     for (Pass& pass : result.passes)
         for (Store& store : pass.stores) {

@@ -4,6 +4,7 @@
 #include "graph/has.h"
 #include "plan/form.h"
 #include "plan/settle.h"
+#include "plan/shifts.h"
 
 namespace transfuse {
 
@@ -73,11 +74,8 @@ void explain_choice(Plan& plan, ValueId v, const std::string& why) {
             }
 }
 
-}  // namespace
-
-Plan plan(const Graph& rewritten, const Machine& machine) { return planned(Facts(rewritten, machine)); }
-
-Plan planned(const Facts& facts) {
+// Each choice between storing and computing twice made by cost.
+Plan weighed(const Facts& facts) {
     std::set<ValueId> twice, apart;
     Attempt best = attempt(facts, twice, apart);
     // One decision at a time, in the order they come up; a different choice may bring up others.
@@ -105,6 +103,31 @@ Plan planned(const Facts& facts) {
     best.plan.graph = facts.graph;
     best.plan.machine = facts.machine;
     return std::move(best.plan);
+}
+
+// The same passes with shifts gathered. They read and write a table of their own, which costs next to nothing.
+void gather_shifts(Plan& chosen) {
+    const std::vector<ValueId> values = shifted_again(chosen);
+    if (values.empty()) return;
+    const Graph graph = gather_shifts(chosen.graph, values);
+    Plan gathered = weighed(Facts(graph, chosen.machine));
+    const bool same_passes =
+        std::equal(gathered.passes.begin(), gathered.passes.end(), chosen.passes.begin(), chosen.passes.end(),
+                   [](const Pass& a, const Pass& b) { return a.kind == b.kind; });
+    if (!same_passes || gathered.seconds > 1.01 * chosen.seconds) return;
+    for (size_t i = 0; i < chosen.passes.size(); ++i) gathered.passes[i].why = chosen.passes[i].why;
+    gathered.gathered = values;
+    chosen = std::move(gathered);
+}
+
+}  // namespace
+
+Plan plan(const Graph& rewritten, const Machine& machine) { return planned(Facts(rewritten, machine)); }
+
+Plan planned(const Facts& facts) {
+    Plan chosen = weighed(facts);
+    gather_shifts(chosen);
+    return chosen;
 }
 
 std::vector<ValueId> Plan::buffers() const {
