@@ -7,7 +7,9 @@ from transfuse.emit.alike import EACH, as_compiled, one_signature, one_text, sai
 from transfuse.emit.builds import shared
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.dissolved import dissolved
+from transfuse.emit.file import _share
 from transfuse.emit.header import _steps
+from transfuse.emit.launches import Kernel, Launch, Parameter, Program
 from transfuse.emit.said_once import equal_tables
 from transfuse.emit.text import specialised
 from transfuse.emit.text.beginnings import shared_beginnings
@@ -251,3 +253,19 @@ def test_a_struct_that_one_function_has_one_of_is_dissolved():
     (found,) = dissolved([Chunk(told.replace("is_inside(e)", "is_inside<true>(e)"), {"Fragments"}), source[1]])
     assert "const auto is_inside = [&](bool WHOLE, int e) __attribute__((always_inline)) {\n" in found.text
     assert "if (is_inside(true, e)) sums[0]" in found.text
+
+
+def test_kernels_that_differ_in_names_alone_are_one():
+    """Values are numbered through a whole program, so that those of train and eval mode have other names."""
+
+    def launched(name, text, kernels):
+        kernel = Kernel(
+            name, f"__global__ void {name}(float* {text[0]}) {{ {text[1]} }}", [Parameter("float*", text[0], "0")]
+        )
+        program = Program([kernel], [Launch(kernel, "1", 256, 0, 1, True, "")], [], [], "0", [], {})
+        return _share(program, kernels).launches[0].kernel.name
+
+    kernels = {}
+    assert launched("train", ("p4", "float v34 = p4[0], r29 = 1; p4[1] = v34 - r29;"), kernels) == "train"
+    assert launched("eval", ("p0", "float v7 = p0[0], r8 = 1; p0[1] = v7 - r8;"), kernels) == "train"
+    assert launched("other", ("p0", "float v7 = p0[0], r8 = 1; p0[1] = r8 - v7;"), kernels) == "other"

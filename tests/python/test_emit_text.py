@@ -176,6 +176,17 @@ __global__ void tail(const double* p0, double* p1, float* p2) {{
     assert "[&](int o, double sum) { p1[o] = sum; });" in text and "tf_sum_slices" not in text
 
 
+def test_elements_of_a_job_behind_others_are_one_call():
+    """Also where how many blocks those have is known to the call alone."""
+    head = "__global__ void tail(const double* p0, float* p1, float* p2, int count) {\n    if (block < count) {\n"
+    first = "        const int t1 = block * 256 + threadIdx.x;\n        if (t1 < 64) p2[t1] = -p0[t1];\n    } else {\n"
+    behind = "        const int block2 = block - count, t2 = block2 * 256 + threadIdx.x;\n"
+    behind += "        if (t2 < 32) p1[t2] = p0[t2]{};\n    }}\n}}\n"
+    text = jobs(head + first + behind.format(""))
+    assert "else tf_each(block - count, 32, [&](int i) { p1[i] = p0[i]; });" in text
+    assert "if (t2 < 32)" in jobs(head + first + behind.format(" + block2"))  # which block it is matters
+
+
 def test_builds_in_one_text():
     texts = {
         "fp32": "constexpr int N = 4;\nconstexpr int M = -2;\nfloat* y;\nint a;\nint b;\nf(1);",

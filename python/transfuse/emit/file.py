@@ -217,14 +217,19 @@ def _strings(source: str) -> str:
 BETWEEN = "// between device and host code"
 
 
+VALUE = re.compile(r"\b[vr]\d+\b")  # of a tile program: what it computes, and what it reads
+
+
 def _share(program, kernels: dict):
-    """The program with kernels that differ in names alone being one."""
+    """The program with kernels that differ in names alone, of parameters and values, being one."""
     launches = []
     for launch in program.launches:
         kernel = launch.kernel
         plain = kernel.text.replace(kernel.name, "@")
         for i, parameter in enumerate(kernel.parameters):
             plain = re.sub(rf"\b{parameter.name}\b", f"@{i}", plain)
+        words = list(dict.fromkeys(VALUE.findall(plain)))
+        plain = VALUE.sub(lambda m, words=words: f"{m[0][0]}{words.index(m[0])}", plain)
         same = Kernel(kernels.setdefault(plain, kernel).name, kernel.text, kernel.parameters)
         launches.append(replace(launch, kernel=same))
     return replace(program, launches=launches)

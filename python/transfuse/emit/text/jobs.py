@@ -29,7 +29,8 @@ template <int N, class Term, class Store> DEVICE void tf_sums(int block, int cou
 GOVERNED = r"(?:(?P<one>[^\n{}]*;)|\{\n(?P<many>(?:(?P=I)\ [^\n]*\n)+?)(?P=I)\})"
 ELEMENTS = re.compile(
     rf"""
-^(?P<I>\ +)const\ int\ (?P<t>\w+)\ =\ (?:\(?(?P<block>block\d*(?:\ -\ \w+)?)\)?\ \*\ {THREADS}\ \+\ )?threadIdx\.x;\n
+^(?P<I>\ +)const\ int\ (?:(?P<alias>block\d*)\ =\ (?P<from>block\d*\ -\ \w+),\ )?
+(?P<t>\w+)\ =\ (?:\(?(?P<block>block\d*(?:\ -\ \w+)?)\)?\ \*\ {THREADS}\ \+\ )?threadIdx\.x;\n
 (?P=I)if\ \((?P=t)\ <\ (?P<count>\w+)\)\ {GOVERNED}\n""",
     re.X | re.M,
 )
@@ -107,8 +108,11 @@ def _lambda(types: dict[str, tuple[str, str]], one: str | None, many: str | None
 
 
 def _elements(m: re.Match) -> str:
-    head, of = f"{m['I']}tf_each({m['block'] or '0'}, {m['count']}, ", {m["t"]: ("int", "i")}
-    if re.search(r"\b(?:return|continue|break)\b", m["one"] or m["many"]):
+    block, body = m["from"] or m["block"] or "0", m["one"] or m["many"]
+    head, of = f"{m['I']}tf_each({block}, {m['count']}, ", {m["t"]: ("int", "i")}
+    if re.search(r"\b(?:return|continue|break)\b", body):
+        return m[0]
+    if m["alias"] and (m["block"] != m["alias"] or re.search(rf"\b{m['alias']}\b", body)):
         return m[0]
     line = f"{head}{_lambda(of, m['one'], m['many'], m['I'])});\n"
     if m["one"] and len(line) > WIDTH:
