@@ -153,6 +153,11 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"separable",
          "%x = input f32[4,32,17,23]\n  %w = param f32[32,1,3,3]\n  %g = param f32[32]\n  %h = param f32[32]\n  %y = "
          "conv_transpose(%x, %w) stride=[2,2] padding=[1,1] groups=32\n  %n = batch_norm(%y, %g, %h) training=1\n  %z = silu(%n)"},
+        // A mean that is stored and that its tail goes on with.
+        {"centred",
+         "%x = input f32[4,16,17,23]\n  %w = param f32[16,32,3,3]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %r = relu(%y)\n  "
+         "%m = mean(%r) dims=[0,2,3] keepdim=1\n  %q = square(%r)\n  %e = mean(%q) dims=[0,2,3] keepdim=1\n  %s = square(%m)\n  "
+         "%v = sub(%e, %s)\n  %d = sub(%r, %m)\n  %z = mul(%d, %v)"},
         {"vocoder",
          "%x = input f32[2,48,1000]\n  %w = param f32[48,2,12]\n  %y = conv_transpose(%x, %w) stride=[2] padding=[5] groups=48\n  "
          "%z = leaky_relu(%y) negative_slope=0.1"},
@@ -203,7 +208,7 @@ inline const std::vector<Family>& families() {
         {"boxed", f32, strict, last}, {"boxed", bf16, strict, last}, {"beside", f32, tf32, last}, {"beside", f16, strict, last},
         {"pairs", f16, strict, planes, unaligned}, {"d5", f32, tf32}, {"d5", f32, tf32, last},
         {"row_norm", f32, strict}, {"row_norm", f16, strict}, {"row_softmax", f32, tf32}, {"plane_norm", f32, tf32},
-        {"plane_norm", f32, tf32, planes, aligned, later},
+        {"plane_norm", f32, tf32, planes, aligned, later}, {"centred", f32, tf32},
     };
     return list;
 }
