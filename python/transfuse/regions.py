@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import heapq
 import itertools
 import operator
@@ -268,12 +269,17 @@ def _replace(
         node.replace_all_uses_with(
             cursor, delete_user_cb=lambda user, made=cursor: user not in inside and user is not made
         )
-    updates: dict[float, list[tuple[Node, Node]]] = {}  # momentum → buffers and what they move towards
+    # A norm that is called several times moves its buffers one step after another: those of one launch are different ones.
+    steps: collections.Counter[Node] = collections.Counter()
+    updates: dict[
+        tuple[int, float], list[tuple[Node, Node]]
+    ] = {}  # step, momentum → buffers and what they move towards
     for i, (buffer, momentum, _, _) in enumerate(statistics):
         with graph.inserting_after(cursor):
             cursor = graph.call_function(operator.getitem, (call, len(outputs) + i))
-        updates.setdefault(momentum, []).append((buffer, cursor))
-    for momentum, pairs in updates.items():
+        updates.setdefault((steps[buffer], momentum), []).append((buffer, cursor))
+        steps[buffer] += 1
+    for (_, momentum), pairs in sorted(updates.items(), key=lambda update: update[0][0]):
         with graph.inserting_after(cursor):
             cursor = graph.call_function(update_statistics, ([b for b, _ in pairs], momentum, [v for _, v in pairs]))
     region.nodes_to_erase = list(reversed(nodes))
