@@ -132,6 +132,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
                 f"control flow depends on the values of a tensor{_place(error)}; "
                 'torch.compile(…, backend="transfuse") takes the pieces before and after it'
             ) from error
+        _note_users(program.graph_module.graph)
         has_parts = place_parts(program.graph_module)
     if reads.questions.switches_on:
         if not reads.questions.now["is_grad_enabled"]:
@@ -187,6 +188,13 @@ def _wants_gradients(constants, view: nn.Module) -> bool:
         for tensor in tensors_in(value)
     ]
     return any(tensor.requires_grad and tensor.untyped_storage()._cdata in places for tensor in held)
+
+
+def _note_users(graph: torch.fx.Graph) -> None:
+    """Where torch.export sets a block without gradients apart, what the block reads forgets users that nobody uses in turn."""
+    for node in graph.nodes:
+        for operand in node.all_input_nodes:
+            operand.users.setdefault(node)
 
 
 def _forget_tensors(graph_module: torch.fx.GraphModule) -> None:

@@ -269,6 +269,25 @@ def test_what_no_gradient_reaches_has_none(which, no_fallback):
             torch.testing.assert_close(b.grad, a.grad)
 
 
+def test_a_value_that_nobody_uses_beside_a_block_without_gradients(no_fallback):
+    def scaled(x):
+        y = torch.sigmoid(x)
+        F.softplus(torch.relu(y))
+        with torch.no_grad():
+            size = y.std() + 1
+        return y / size
+
+    plain = Chain(lambda y, s: y * s, before=scaled).double()
+    ours = transfuse.optimize(copy.deepcopy(plain), never_slower=False)
+    x = torch.randn(2, 2, 4, 5, dtype=torch.double, requires_grad=True)
+    expected, found = plain(x), ours(x)
+    torch.testing.assert_close(found, expected)
+    gradients = [
+        torch.autograd.grad(y.square().sum(), [x, *net.parameters()]) for y, net in ((found, ours), (expected, plain))
+    ]
+    torch.testing.assert_close(*gradients)
+
+
 def test_no_grad_and_inference_mode():
     model = Chain(lambda y, s: y * s)
     x = torch.randn(1, 2, 3, 3)
