@@ -423,10 +423,8 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_390423309ed4", *key]), "", SOURCE, **options))
-    function = _built[key][name]
-    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-    return function, 10 * major + minor
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_80cac063b0b0", *key]), "", SOURCE, **options))
+    return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 
 def prepared(name, leaves, at):
@@ -444,23 +442,23 @@ def prepared(name, leaves, at):
     need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)], *rest
+    shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
+    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
 
 
 def run(name, *given, without=()):
     """Launches a program; what its kernels cannot take is computed as it is written. Outputs `without` are not computed."""
-    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
-        with torch.cuda.device(given[0].device):
+    if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
             return run(name, *given, without=without)
-    leaves = [leaf.contiguous() for leaf in given]
-    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    leaves = [*map(torch.Tensor.contiguous, given)]
+    at = [*map(torch.Tensor.data_ptr, leaves)]
     key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    function, counts, arch, need, pack, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
     if need == -2:
         return written(None, *given)
     out = [leaves[0].new_empty(*((0,) if i in without else shape)) for i, shape in enumerate(shapes)]
-    at += [t.data_ptr() for t in out]
-    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
+    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return out[:-1]
 
@@ -481,12 +479,9 @@ def box_sums(x, boxes):
     return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 
 
-def of(layer, path, *names):
+def of(layer, *names):
     """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
-    for step in path.split("."):
-        layer = layer._modules[step]
-    own, state = layer._parameters, layer._buffers
-    return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
+    return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
 
 
 def forward_as_derived(_, x, *parameters):
@@ -549,5 +544,5 @@ class ModelNew(nn.Module):
         self.bias = nn.Parameter(torch.randn(bias_shape))
 
     def forward(self, x):
-        return (super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)("forward", x, *of(self, "conv_transpose",
-                "weight", "bias"), self.bias)[0]
+        return (super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)("forward", x,
+                *of(self._modules["conv_transpose"], "weight", "bias"), self.bias)[0]

@@ -479,10 +479,8 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_0ae38196d2e6_{key}", "", SOURCE, **options))
-    function = _built[key][name]
-    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-    return function, 10 * major + minor
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_395157db4665_{key}", "", SOURCE, **options))
+    return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 
 def prepared(name, leaves, at):
@@ -500,27 +498,27 @@ def prepared(name, leaves, at):
     need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)], *rest
+    shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
+    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
 
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written. Outputs behind `results` are fp32."""
-    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
-        with torch.cuda.device(given[0].device):
+    if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
             return run(name, *given)
-    dtype, half = given[0].dtype, {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32
-    leaves = [(t.float() if half else t).contiguous() for t in given]
-    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    half = (dtype := given[0].dtype) != torch.float32 and {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32
+    leaves = [*map(torch.Tensor.contiguous, [t.float() for t in given] if half else given)]
+    at = [*map(torch.Tensor.data_ptr, leaves)]
     key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, shapes, written, results = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    function, counts, arch, need, pack, shapes, written, results = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
     strict = name in ["train"] and not torch._C._get_cudnn_allow_tf32() and dtype == torch.float32
     if strict or need in (-2, -3):
         return [t if i < results else t.float() for i, t in enumerate(written(torch.ops.aten.convolution if strict else convolve, *given))]
     out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
-    at += [t.data_ptr() for t in out]
-    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
+    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):
         raise RuntimeError(f"CUDA error {code}")
-    return [*(t.to(dtype) for t in out[:results]), *out[results:-1]]
+    return [*(t.to(dtype) for t in out[:results]), *out[results:-1]] if half else out[:-1]
 
 
 def convolve(x, weight, bias, *how):
@@ -530,8 +528,13 @@ def convolve(x, weight, bias, *how):
     function, arch = compiled("convolve", x.device)
     at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
     sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
-    function(at, sizes, torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
+    function(at, sizes, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(x.get_device())), arch, False)
     return y.to(dtype)
+
+
+def of(layer, *names):
+    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
+    return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
 
 
 def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
@@ -557,16 +560,14 @@ class Differentiable(torch.autograd.Function):
     """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
-        ctx.name = name
         ctx.save_for_backward(*leaves)
-        out = run(name, *leaves)
+        ctx.name, out = name, run(name, *leaves)
         ctx.mark_non_differentiable(*out[PROGRAMS[name][-1] :])
         return tuple(out)
 
     @staticmethod
     def backward(ctx, *gradients):
-        again = torch.is_grad_enabled()
-        *_, written, results = PROGRAMS[ctx.name]
+        again, (*_, written, results) = torch.is_grad_enabled(), PROGRAMS[ctx.name]
         with torch.enable_grad():
             leaves = [t.view_as(t) for t in ctx.saved_tensors]  # whatever one of them was computed from
             found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
@@ -588,10 +589,10 @@ class ModelNew(nn.Module):
     def forward(self, x):
         compute = super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run
         if self.training:
-            y = compute("train", x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight, self.batch_norm.bias)
-            for mine, new in zip([self.batch_norm.running_mean, self.batch_norm.running_var], [y[1], y[2]]):  # rounded once: new ones are fp32
+            y = compute("train", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias"))
+            for mine, new in zip(of(self._modules["batch_norm"], "running_mean", "running_var"), [y[1], y[2]]):  # rounded once: new ones are fp32
                 mine.copy_(mine.float().lerp_(new, 0.1))
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        return compute("eval", x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight, self.batch_norm.bias,
-                self.batch_norm.running_mean, self.batch_norm.running_var)[0]
+        return compute("eval", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias",
+                "running_mean", "running_var"))[0]

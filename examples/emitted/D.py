@@ -429,11 +429,9 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f75cd345c4eb", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_65111555f947", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
-    function = _built[key][name]
-    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-    return function, 10 * major + minor
+    return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 
 def prepared(name, leaves, at):
@@ -451,24 +449,24 @@ def prepared(name, leaves, at):
     need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)], *rest
+    shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
+    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
 
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written."""
-    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
-        with torch.cuda.device(given[0].device):
+    if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
             return run(name, *given)
-    leaves = [leaf.contiguous() for leaf in given]
-    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    leaves = [*map(torch.Tensor.contiguous, given)]
+    at = [*map(torch.Tensor.data_ptr, leaves)]
     key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    function, counts, arch, need, pack, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
     strict = not torch._C._get_cudnn_allow_tf32() and leaves[0].dtype == torch.float32
     if strict or need in (-2, -3):
         return written(torch.ops.aten.convolution if strict else convolve, *given)
     out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
-    at += [t.data_ptr() for t in out]
-    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
+    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return out[:-1]
 
@@ -480,7 +478,7 @@ def convolve(x, weight, bias, *how):
     function, arch = compiled("convolve", x.dtype, x.device, "HALF" if x.dtype != torch.float32 else "TF32")
     at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
     sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
-    function(at, sizes, torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
+    function(at, sizes, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(x.get_device())), arch, False)
     return y
 
 

@@ -137,9 +137,7 @@ def emulated(text: str, folder, arch: int, stored: str = "float") -> dict:
     library = ctypes.CDLL(str(folder / "file.so"))
 
     def compiled(name, *_):
-        function = library[name]
-        function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-        return function, arch
+        return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, library)), arch
 
     space = namespace(text.replace("if not leaves[0].is_cuda:", "if False:"))
     space["compiled"] = compiled

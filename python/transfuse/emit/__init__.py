@@ -61,8 +61,8 @@ class Part:
 
     @property
     def plain(self) -> bool:
-        """Whether forward looks layers up where it uses them, as the model does; else once, by name, before."""
-        return self.rounds or not self.derived
+        """Whether forward looks up parameters as the model does: kernels on tensor cores take longer than that."""
+        return self.rounds
 
     @property
     def falls(self) -> bool:

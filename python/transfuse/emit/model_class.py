@@ -195,7 +195,8 @@ def _found_at_once(line: str) -> str:
 
     def together(match):
         names = ", ".join(json.dumps(name) for name in re.findall(r"\.(\w+)(?:,|$)", match[0]))
-        return f'*of(self, "{match[1].removeprefix("self.")}", {names})'
+        layer = "".join(f'._modules["{step}"]' for step in match[1].split(".")[1:])
+        return f"*of(self{layer}, {names})"
 
     line = re.sub(r"\b(self(?:\.\w+)+)\.\w+(?:, \1\.\w+\b(?![.(]))+", together, line)
     return re.sub(r"\[\*(of\([^()]*\))\]", r"\1", line)

@@ -91,7 +91,7 @@ def convolve(x, weight, bias, *how):
     function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
     at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
     sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
-    function(at, sizes, torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
+    function(at, sizes, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(x.get_device())), arch, False)
     return y@BACK@
 '''
 
@@ -157,7 +157,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
     numbers += [x.shape[0], rest[1], x.shape[1] // rest[1], y.shape[1] // rest[1]@EITHER@]
     function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
     at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
-    function(at, (ctypes.c_int * len(numbers))(*numbers), torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
+    function(at, (ctypes.c_int * len(numbers))(*numbers), ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(x.get_device())), arch, False)
     return y@BACK@
 '''
 

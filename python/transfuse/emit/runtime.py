@@ -46,12 +46,9 @@ def held_by(model, names):
 
 OF = '''
 
-def of(layer, path, *names):
+def of(layer, *names):
     """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
-    for step in path.split("."):
-        layer = layer._modules[step]
-    own, state = layer._parameters, layer._buffers
-    return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
+    return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
 '''
 
 
@@ -88,9 +85,7 @@ def compiled(name, @DTYPE@device@TOLD_HERE@):
     if key not in _built:
 @OPTIONS@
         _built[key] = ctypes.CDLL(load_inline(@NAME@, "", @SOURCE@, **options))
-    function = _built[key][name]
-    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-    return function, 10 * major + minor
+    return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 '''
 
 ARCH = 'f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}"'
@@ -116,20 +111,20 @@ def prepared(name, leaves, at):
 @ASK@
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, @SHAPES@, *rest
+    shapes = @SHAPES@
+    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
 
 
 def run(name, *given@WITHOUT@):
     """Launches a program@ELSEWHERE@.@STATISTICS@@UNWANTED@"""
-    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
-        with torch.cuda.device(given[0].device):
+    if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
             return run(name, *given@PASSED@)
 @LEAVES@
-    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    at = [*map(torch.Tensor.data_ptr, leaves)]
     key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, shapes, @WRITTEN@@RESULTS@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
-@PORTABLE@@OUT@    at += [t.data_ptr() for t in out]
-    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
+    function, counts, arch, need, pack, shapes, @WRITTEN@@RESULTS@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+@PORTABLE@@OUT@    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, @STREAM@, arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
 '''
@@ -151,14 +146,12 @@ class Differentiable(torch.autograd.Function):
     """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
-        ctx.name = name
         ctx.save_for_backward(*leaves)
 @FORWARD@
 
     @staticmethod
     def backward(ctx, *gradients):
-        again = torch.is_grad_enabled()
-        @TAKEN@ = PROGRAMS[ctx.name]
+        @TAKEN@
         with torch.enable_grad():
             leaves = [t.view_as(t) for t in ctx.saved_tensors]  # whatever one of them was computed from
             found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
@@ -166,19 +159,19 @@ class Differentiable(torch.autograd.Function):
         return None, *[next(found) if t.requires_grad else None for t in leaves]
 '''
 
-KEPT = """        out = run(name, *leaves)
+KEPT = """        ctx.name, out = name, run(name, *leaves)
         ctx.mark_non_differentiable(*out[PROGRAMS[name][-1] :])
         return tuple(out)"""
 
 
 def function(statistics: bool, written: list[str]) -> str:
     """What autograd is given. statistics: outputs behind `results` have no gradients. written: the functions of the programs."""
-    forward, taken, some = "        return tuple(run(name, *leaves))", "*_, written", ""
+    forward, taken, some = "        ctx.name = name\n        return tuple(run(name, *leaves))", "*_, written", ""
     if statistics:
         forward, taken, some = KEPT, "*_, written, results", "[:results]"
-    text = FUNCTION
+    taken, text = f"again, ({taken}) = torch.is_grad_enabled(), PROGRAMS[ctx.name]", FUNCTION
     if len(written) == 1 and not statistics:  # nothing to look up
-        text = text.replace("        ctx.name = name\n", "").replace("        @TAKEN@ = PROGRAMS[ctx.name]\n", "")
+        forward, taken = forward.partition("\n")[2], "again = torch.is_grad_enabled()"
         text = text.replace("found, wanted = written(", f"found, wanted = {written[0]}(")
     return text.replace("@FORWARD@", forward).replace("@TAKEN@", taken).replace("@SOME@", some)
 
@@ -225,7 +218,7 @@ def text(
     as_written = f"written({by}, *given)"
     if statistics:
         as_written = f"[t if i < results else t.float() for i, t in enumerate({as_written})]"
-    leaves = "    leaves = [leaf.contiguous() for leaf in given]"
+    leaves = "    leaves = [*map(torch.Tensor.contiguous, given)]"
     if halves:
         leaves = (
             "    if given[0].dtype == torch.float32:\n        return PROGRAMS[name][@WHICH@](torch.ops.aten.convolution, *given)\n"
@@ -233,8 +226,9 @@ def text(
         )
     if floats:
         leaves = (
-            "    dtype, half = given[0].dtype, {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32\n"
-            "    leaves = [(t.float() if half else t).contiguous() for t in given]"
+            "    half = (dtype := given[0].dtype) != torch.float32 and {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})"
+            "  # exact in TF32\n"
+            "    leaves = [*map(torch.Tensor.contiguous, [t.float() for t in given] if half else given)]"
         )
     leaves = leaves.replace("@WHICH@", "-2" if statistics else "-1")
     code = "SOURCE"
@@ -272,24 +266,27 @@ def text(
         "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
         "@RESULTS@": ", results" if statistics else "",
         "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
-        "@SHAPES@": "[*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]",
+        "shapes = @SHAPES@": "shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]"
+        if floats or not statistics
+        else "shapes = [(shape, leaves[0].dtype if i < rest[-1] else torch.float32)"
+        " for i, shape in enumerate([*outputs(**sizes), (max(need, 0) // 4 + 1,)])]",
         "@OUT@": (
-            "    kinds = [leaves[0].dtype] * results + [torch.float32] * len(shapes)\n"
-            "    out = [leaves[0].new_empty(@SHAPE@, dtype=kind) for shape, kind in zip(shapes, kinds)]  # the last is workspace\n"
+            "    out = [leaves[0].new_empty(@SHAPE@, dtype=dtype) for shape, dtype in shapes]  # the last is workspace\n"
             if statistics and not floats
             else "    out = [leaves[0].new_empty(@SHAPE@) for shape in shapes]  # the last is workspace\n"
             if not optional
             else "    out = [leaves[0].new_empty(@STAR@((0,) if i in without else shape)) for i, shape in enumerate(shapes)]\n"
         ),
+        "@STREAM@": "ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index))",
         "@SHAPE@": "shape" if scalars else "*shape",
         "@STAR@": "" if scalars else "*",
         "@WITHOUT@": ", without=()" if optional else "",
         "@PASSED@": ", without=without" if optional else "",
         "@UNWANTED@": " Outputs `without` are not computed." if optional else "",
         "@RETURN@": (
-            "[*(t.to(dtype) for t in out[:results]), *out[results:-1]]"
+            "[*(t.to(dtype) for t in out[:results]), *out[results:-1]] if half else out[:-1]"
             if floats and statistics
-            else "[t.to(dtype) for t in out[:-1]]"
+            else "[t.to(dtype) for t in out[:-1]] if half else out[:-1]"
             if floats
             else "out[:-1]"
         ),
