@@ -18,11 +18,7 @@ from torch.utils.cpp_extension import load_inline
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
 # For fp32 (TF32) and 16 bits on sm_90a; strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
 SOURCE = r"""
-#if defined(HALF)
-#define PICK(tf32, half) half
-#else
-#define PICK(tf32, half) tf32
-#endif
+#define PICK(tf32, half) (sizeof(STORED) == 4 ? tf32 : half)
 #define UNROLL _Pragma("unroll")
 #define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
 #define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
@@ -429,7 +425,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_65111555f947", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_df2b064b5fe2", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 

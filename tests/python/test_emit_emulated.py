@@ -59,13 +59,13 @@ static void copy_box(void* to, const TensorMap* map, int a, int b, int c, int d,
     copy_box(shared_address(to), map, a, b, c, d, e, f);
 }
 static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
-    HostBoxes made{(const char*)tensor, 4, 0};
+    HostBoxes made{(const char*)tensor, sizeof(STORED), 0};
     for (int a = 0; a < 5; ++a) made.extent[a] = (int)extent[a], made.box[a] = box[a];
     for (int a = 0; a < 4; ++a) made.stride[a] = stride[a];
     return {made};
 }
 static TensorMap boxes_of(const void* tensor, const long long (&e)[5], const int (&box)[5]) {
-    const long long row = 4 * e[0], plane = row * e[1], volume = plane * e[2];
+    const long long row = sizeof(STORED) * e[0], plane = row * e[1], volume = plane * e[2];
     return boxes_of(tensor, e, {row, plane, volume * e[4], volume}, box);
 }
 static float2 make_float2(float x, float y) { return {x, y}; }
@@ -79,7 +79,7 @@ static void add_landed(float& total, float sum) { total += sum; }
 template <int COUNT> void registers_give() {}
 template <int COUNT> void registers_take() {}
 template <int N> void product(float (&d)[N], unsigned long long a, unsigned long long b, int accumulate = 1) {
-    multiply_group<float>(d, a, b, accumulate, [](float e) { return e; });
+    multiply_group<STORED>(d, a, b, accumulate, [](STORED e) { return (float)e; });
 }
 """
 MACHINE = re.findall(
@@ -105,6 +105,7 @@ INSTRUCTIONS = (
     (r'asm\("min\.NaN[^"]*"[^;]*;', "c = a != a ? a : b != b ? b : a < b ? a : b;"),
     (r'asm\("ex2[^"]*"[^;]*;', "c = exp2f(a);"),
     (r'asm\("rcp[^"]*"[^;]*;', "c = 1 / b;"),
+    (r'asm\("tanh[^"]*"[^;]*;', "y = tanhf(x);"),
     (r'asm volatile\("[^"]*@p st\.global\.v4[^"]*"[^;]*;', "if (taken) *(uint4*)to = v; to += further;"),
     (r'asm volatile\("[^"]*@p st\.global\.u32[^"]*"[^;]*;', "if (taken) *(unsigned*)to = v; to += further;"),
     (r"if \([^;]* < 1600000000\) return -3;", ""),  # so small that they would be multiplied strictly
@@ -118,7 +119,7 @@ INSTRUCTIONS = (
 )
 
 
-def emulated(text: str, folder, arch: int, stored: str = "float") -> dict:
+def emulated(text: str, folder, arch: int, stored: str = "float", *told: str) -> dict:
     """The file, its kernels on the CPU, for elements of a type. Plain ones are told of a GPU that has no clusters of blocks."""
     source = namespace(text)["SOURCE"]
     for instruction, by in INSTRUCTIONS:
@@ -128,6 +129,7 @@ def emulated(text: str, folder, arch: int, stored: str = "float") -> dict:
     command = [
         "c++",
         *flags,
+        *told,
         f"-I{root / 'tests' / 'cuda_host'}",
         str(folder / "file.cpp"),
         "-o",
@@ -220,6 +222,28 @@ def test_elements_of_16_bits_are_read_by_as_many_bytes(tmp_path, monkeypatch):
             found, truth = model(x), copy.deepcopy(reference).double()(x.double())
         assert found.dtype == torch.bfloat16
         torch.testing.assert_close(found.double(), truth, rtol=2**-8, atol=0)  # rounded once
+    assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+@pytest.mark.parametrize("row, shape", [("f2", (1, 64, 3, 64)), ("d2", (1, 48, 2, 3, 64))])
+def test_tensor_cores_with_elements_of_16_bits(row, shape, tmp_path, monkeypatch):
+    """Kernels of their own, in one text with those for fp32."""
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    path = root / "bench" / "models" / f"{row}.py"
+    text = emit.emit(path)
+    assert '"HALF"' in text and text.count("\n") < 600
+    space, theirs = emulated(text, tmp_path, 90, "Bfloat", "-DHALF"), namespace(path.read_text())
+    torch.manual_seed(0)
+    reference = theirs["Model"](*theirs["get_init_inputs"]()).bfloat16()
+    model = space["ModelNew"](*theirs["get_init_inputs"]()).bfloat16()
+    model.load_state_dict(reference.state_dict())
+    x = torch.rand(shape).bfloat16()
+    with torch.no_grad():
+        found, truth = model(x), copy.deepcopy(reference).double()(x.double())
+    assert found.dtype == torch.bfloat16
+    assert deviation(found, truth) <= 0.01
     assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())
 
 

@@ -195,13 +195,30 @@ def test_builds_in_one_text():
     }
     text = merged(texts)
     assert "constexpr int N = PICK(4, 8, 4), M = -PICK(2, 2, 3);" in text and "f(PICK(1, 1, 2));" in text
-    for key, flags in (("fp32", []), ("strict", ["-DSTRICT"]), ("half", ["-DHALF"])):
-        run = subprocess.run(
-            ["c++", "-E", "-P", "-x", "c++", "-DSTORED=float", *flags, "-"], input=text, capture_output=True, text=True
-        )
-        assert re.sub(r"\s", "", run.stdout) == re.sub(
-            r"\s", "", texts[key].replace("STORED", "float").replace(";\nconstexpr int M", ", M")
-        )
+    for key, flags, size in (("fp32", [], 4), ("strict", ["-DSTRICT"], 4), ("half", ["-DHALF"], 2)):
+        stored = {4: "float", 2: "short"}[size]
+        command = ["c++", "-E", "-P", "-x", "c++", f"-DSTORED={stored}", *flags, "-"]
+        run = subprocess.run(command, input=text, capture_output=True, text=True)
+        by_bytes = re.sub(rf"\(sizeof\({stored}\) == 4 \? (\d+) : (\d+)\)", rf"\{1 if size == 4 else 2}", run.stdout)
+        expected = texts[key].replace("STORED", stored).replace(";\nconstexpr int M", ", M")
+        assert re.sub(r"\s", "", by_bytes) == re.sub(r"\s", "", expected)
+
+
+def test_what_only_one_build_declares_stands_in_all():
+    """A condition for each constant would be three lines; what others say otherwise, or what rests on more, keeps it."""
+    other = "constexpr int N = 4;\nint* y;\nf();"
+    own = "#include <algorithm>\nconstexpr int N = 4, L = 3;\nDEVICE int g(int s) { return min(s * 4, 27); }\nint* y;\nf();"
+    assert merged({"fp32": own.replace(", L", ";\nconstexpr int L"), "half": other}) == own
+    for line in ("DEVICE int g(int s) { return s * N; }", "constexpr int y = 3;"):
+        kept = merged({"fp32": f"{line}\n{other}", "half": other})
+        assert kept == f"#if !defined(HALF)\n{line}\n#endif\n{other}"
+
+
+def test_a_pragma_stands_with_its_loop():
+    texts = {"fp32": "int a;\n#pragma unroll 1\nfor (;;) f();", "half": "int a;\n#pragma unroll 1\nfor (int i;;) g();"}
+    assert merged(texts) == (
+        "int a;\n#if defined(HALF)\n#pragma unroll 1\nfor (int i;;) g();\n#else\n#pragma unroll 1\nfor (;;) f();\n#endif"
+    )
 
 
 def test_constants_of_several_kernels_are_no_overloads():

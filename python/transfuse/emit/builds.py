@@ -18,12 +18,12 @@ def merged(texts: dict[str, str]) -> str:
     """Of each build its text; the first is what is compiled where no flag is given."""
     if len(texts) == 1:
         return _grouped(next(iter(texts.values())))
-    entries = aligned({key: text.split("\n") for key, text in texts.items()})
+    entries = [_everywhere(entry, texts) for entry in aligned({key: text.split("\n") for key, text in texts.items()})]
+    lines = [_one(list(entry.values())) if len(entry) == len(texts) else None for entry in entries]
     out: list[str] = []
     run: list[dict[str, str]] = []
-    for entry in entries:
-        line = _one(list(entry.values())) if len(entry) == len(texts) else None
-        if line is None:
+    for entry, line, after in zip(entries, lines, [*lines[1:], ""]):
+        if line is None or (after is None and line.lstrip().startswith("#pragma")):  # it stands with the loop behind it
             run.append(entry)
             continue
         out += [*_branches(run, list(texts)), line]
@@ -33,12 +33,31 @@ def merged(texts: dict[str, str]) -> str:
 
 
 def _definition(keys: list[str]) -> str:
+    """What is stored has two bytes in the build for 16 bits alone."""
     names = ", ".join(FLAGS[k].lower() or "tf32" for k in keys)
+    last = "(sizeof(STORED) == 4 ? tf32 : half)" if "half" in keys else "tf32"
     cases = [
         f"#{'el' if i else ''}if defined({FLAGS[k]})\n#define PICK({names}) {FLAGS[k].lower()}"
-        for i, k in enumerate(keys[1:])
+        for i, k in enumerate(k for k in keys[1:] if k != "half")
     ]
-    return "\n".join([*cases, "#else", f"#define PICK({names}) tf32", "#endif"])
+    otherwise = f"#define PICK({names}) {last}"
+    return "\n".join([*cases, "#else", otherwise, "#endif"]) if cases else otherwise
+
+
+# A constant, a table of numbers, or a function of a number: what needs nothing else.
+NAMED = re.compile(
+    r"constexpr int (\w+) = -?\d+;|__constant__ int (\w+)\[\d*\] = \{[-\d, ]*\};(?: *//.*)?"
+    r"|DEVICE int (\w+)\(int (\w+)\) \{ return (?:[-+*/%(), \d]|\b(?:\4|min|max)\b)*; \}"
+)
+
+
+def _everywhere(entry: dict[str, str], texts: dict[str, str]) -> dict[str, str]:
+    """A header, or a declaration that the other builds have no word of, may stand in all of them."""
+    line, others = next(iter(entry.values())), [text for key, text in texts.items() if key not in entry]
+    found = NAMED.fullmatch(line)
+    name = next(filter(None, found.groups())) if found else None
+    unread = name and not any(re.search(rf"\b{name}\b", text) for text in others)
+    return {key: entry.get(key, line) for key in texts} if unread or line.startswith("#include ") else entry
 
 
 def _skeleton(line: str) -> str:

@@ -49,6 +49,7 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
             longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
+            longer = _close(longer) if longer and longer.count("\n") >= LONGEST else longer
             if longer and longer.count("\n") < LONGEST:
                 taken, text = [*taken, arithmetic], longer
     return text
