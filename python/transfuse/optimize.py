@@ -55,7 +55,15 @@ def _optimized_class(base: type) -> type:
         replica.__class__ = base
         return replica
 
-    body = {"forward": run, "__init__": init, "__reduce_ex__": reduce, "_replicate_for_data_parallel": replicate}
+    def prepare_scriptable(self):
+        """torch.jit.script compiles what was written."""
+        written = _as_written(self)
+        return written.__prepare_scriptable__() if hasattr(base, "__prepare_scriptable__") else written
+
+    body = {
+        "forward": run, "__init__": init, "__reduce_ex__": reduce, "_replicate_for_data_parallel": replicate,
+        "__prepare_scriptable__": prepare_scriptable,
+    }  # fmt: skip
     if base.__call__ is nn.Module.__call__:
         body["__call__"] = call
     return derive(base, body | _own_ways(base) | {"_transfuse_base": base})
@@ -65,29 +73,32 @@ def _own_ways(base: type) -> dict:
     """Of models that see to their own copies, as torch.fx.GraphModule, and write their own forward: both are left to them."""
     ways = {}
 
-    def plain(self) -> nn.Module:
-        return bare(base, self, {k: v for k, v in self.__dict__.items() if k != "_transfuse"})
-
     def like(self, model: nn.Module) -> nn.Module:
         return _optimized(model, self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic)
 
     if base.__reduce__ is not object.__reduce__ or base.__reduce_ex__ is not object.__reduce_ex__:
         ways["__reduce_ex__"] = lambda self, protocol=None: (
             _optimized,
-            (plain(self), self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic),
+            (_as_written(self), self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic),
         )
     if hasattr(base, "__deepcopy__"):
-        ways["__deepcopy__"] = lambda self, memo: like(self, base.__deepcopy__(plain(self), memo))
+        ways["__deepcopy__"] = lambda self, memo: like(self, base.__deepcopy__(_as_written(self), memo))
     if issubclass(base, torch.fx.GraphModule):
 
         def recompile(self):
-            view = plain(self)
+            view = _as_written(self)
             code = view.recompile()  # the forward of `base`
             self.__dict__ = like(self, view).__dict__
             return code
 
         ways["recompile"] = recompile
     return ways
+
+
+def _as_written(module: nn.Module) -> nn.Module:
+    """The same attributes under the class of the model."""
+    table = {k: v for k, v in module.__dict__.items() if k != "_transfuse"}
+    return bare(type(module)._transfuse_base, module, table)
 
 
 def _optimized(model: nn.Module, options: Options, dynamic: bool) -> nn.Module:

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 import torch
+import torch.nn.functional as F
 from decoder import Decoder, optimized, same
 from torch import nn
 
@@ -181,6 +182,25 @@ def test_torch_jit_trace_sees_pytorchs_operators(no_fallback):
     traced = torch.jit.trace(ours, x)
     assert "transfuse" not in str(traced.inlined_graph)
     same(traced(x), model(x))
+
+
+class Scripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+
+    def forward(self, x):
+        return F.relu(self.up(x))
+
+
+def test_torch_jit_script_compiles_what_was_written(no_fallback):
+    model, x = Scripted(), torch.randn(2, 3, 5, 5)
+    ours = optimized(model, x)
+    scripted = torch.jit.script(ours)
+    with torch.no_grad():
+        ours.up.weight.mul_(2)  # one parameter for both
+    same(scripted(x), model(x))
+    same(ours(x), model(x))
 
 
 def test_slices_and_parts_of_an_optimised_sequential(no_fallback):
