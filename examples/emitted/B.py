@@ -72,7 +72,6 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_SEQUENCE() SINCE_90("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;")
 #define TF_BESIDE() SINCE_90("griddepcontrol.launch_dependents;")
 #define TF_AFTER() SINCE_90("griddepcontrol.wait;")
-#define TF_CLUSTER_BARRIER() SINCE_90("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;", __syncthreads())
 static __device__ __forceinline__ int table_1(int i) { return 0; }
 // f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }
@@ -305,7 +304,7 @@ __global__ KERNEL(256) backward_correlate(const float* p0, const float* p1, doub
         for (int r = 0; r < batch; ++r) a += p0[r * 64 + i / 128] * p1[r * 128 + i % 128];
         p2[i] = (float)a;
     });
-    TF_CLUSTER_BARRIER();
+    SINCE_90("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;", __syncthreads());
     EACH(block2, 288) tf_each(block2, 73728, [&](int i) {
         const int i1 = table_1(i / 3 % 3), i2 = table_1(i % 3);
         p4[i] = (float)p3[i / 9 + i1 + i2];
@@ -423,7 +422,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_80cac063b0b0", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_5ebcb4219264", *key]), "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 

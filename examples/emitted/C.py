@@ -65,8 +65,7 @@ template <int N, class Term, class Store> DEVICE void tf_sums(int block, int cou
     _Pragma("unroll 8") for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
+    for (int half = slices / 2; half > 0; half /= 2, __syncthreads()) if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
     if (slice == 0 && own < count) store(o, sum);
     __syncthreads();
 }
@@ -134,8 +133,7 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
         float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
             UNROLL for (int j = 0; j < LANES; j++) word[f][j] = ((const float*)raw)[j * WORDS + (turn + f) * TRANSPOSERS + t];
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
-            *(uint4*)(stage + ((turn + f) * TRANSPOSERS + t) * 16) = rounded(word[f]);
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) *(uint4*)(stage + ((turn + f) * TRANSPOSERS + t) * 16) = rounded(word[f]);
     }
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
@@ -200,8 +198,7 @@ struct Held {
         barrier_wait(barrier, parity);
     }
 };
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. `warpgroup`: which of the two that
-// take the role.
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. `warpgroup`: which of the two.
 static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, float* partial, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, warpgroup};
@@ -242,13 +239,12 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
         float parts[RESULT_ROWS][STATS] = {};
         const float r1[] = {table[channel], table[channel + 8]};
         // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
-        UNROLL for (int e = 0; e < RESULTS; e++)
-            UNROLL for (int i = 0; i < 2; i++)
-                if (at.u[2] + (e / 2 * 8 + e % 2 + column) / EXTENT_W < s.out[2] && at.u[3] + (e / 2 * 8 + e % 2 + column) % EXTENT_W < s.out[3]) {
-                    const float v1 = acc[e / 2 * 4 + i * 2 + e % 2] + r1[i];
-                    parts[i][0] += v1 * v1;
-                    parts[i][1] += v1;
-                }
+        UNROLL for (int e = 0; e < RESULTS; e++) UNROLL for (int i = 0; i < 2; i++)
+            if (at.u[2] + (e / 2 * 8 + e % 2 + column) / EXTENT_W < s.out[2] && at.u[3] + (e / 2 * 8 + e % 2 + column) % EXTENT_W < s.out[3]) {
+                const float v1 = acc[e / 2 * 4 + i * 2 + e % 2] + r1[i];
+                parts[i][0] += v1 * v1;
+                parts[i][1] += v1;
+            }
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) UNROLL for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
     }
     UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
@@ -272,8 +268,7 @@ __global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch
             const float4 pack = *(const float4*)(from + min(at, n10 - 4));
             UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = row1 < rows && at < n10 ? (&pack.x)[lane] : 0.0f;
         }
-        UNROLL for (int step = 1; step < 32; step *= 2)
-            UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
+        UNROLL for (int step = 1; step < 32; step *= 2) UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
         sum += (double)part[0];
     }
     for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);  // in a fixed order: lane 0 has it
@@ -312,8 +307,7 @@ __global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const do
     TF_SEQUENCE();
     EACH(block1, 1) tf_each(block1, 64, [&](int i) {
         double a = 0.0;
-        for (int r1 = 0; r1 < batch; ++r1)
-            for (int r2 = 0; r2 < count_1; ++r2) a += p0[r1 * 64 + i + r2 * (64 * batch)];
+        for (int r1 = 0; r1 < batch; ++r1) for (int r2 = 0; r2 < count_1; ++r2) a += p0[r1 * 64 + i + r2 * (64 * batch)];
         p1[i] = a / batch;
     });
     TF_CLUSTER_BARRIER();
@@ -355,16 +349,16 @@ __global__ KERNEL(THREADS, 1) train_dense(const unsigned char* packed, Sizes s, 
 #endif
 }
 __global__ KERNEL(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5, float* p6,
-    const float* p7, READ p8, READ p9, float* p10, int n7, int count_5, int count, double scale) {
+    const float* p7, READ p8, READ p9, float* p10, int n7, int batch, double scale) {
     TF_SEQUENCE();
     EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return (double)p0[o + t * 128]; }, [&](int o, double sum) { p1[o] = sum / n7; });
     TF_CLUSTER_BARRIER();
     EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return (double)p2[o + t * 128]; },
             [&](int o, double sum) { p4[o] = sum / n7 - p3[o] * p3[o]; });
     TF_CLUSTER_BARRIER();
-    EACH(block3, count_5) {
+    EACH(block3, (batch + 3) / 2) {
         if (block3 < 1) tf_each(block3, 128, [&](int i) { p6[i] = p5[i] * scale; });
-        else tf_each(block3 - 1, count, [&](int i) { p10[i] = p7[i] * (1.0 / sqrt(p5[i % 128] + 1e-05) * p8[i % 128]) + p9[i % 128]; });
+        else tf_each(block3 - 1, 128 * batch, [&](int i) { p10[i] = p7[i] * (1.0 / sqrt(p5[i % 128] + 1e-05) * p8[i % 128]) + p9[i % 128]; });
     }
 }
 __global__ KERNEL(256) eval_prepare(READ p0, float* p1, READ p2, READ p3, float* p4, READ p5, READ p6, float* p7, READ p8, float* p9) {
@@ -402,7 +396,7 @@ __global__ KERNEL(256) direct(const float* x, const float* weight, const float* 
 #include <dlfcn.h>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
-template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
+template <class... N> static Sizes sizes_of(N... n) { Sizes s = {(int)n...}; return s.total = s.tiles[0] * s.tiles[1] * s.tiles[2] * s.tiles[3], s; }
 template <class K> void room(K* kernel, int bytes) { cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes); }
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
 template <class... P, class... A> void launch(void (*kernel)(P...), long long grid, int block, int shared, int cluster, bool early,
@@ -427,8 +421,8 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
     void* const* const out = leaf + 5;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
     if (arch != 90 || width != 32 || !aligned(leaf, 5)) return -2;
-    const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2, count_1 = ceil_div(depth * height, 256);
-    const long long count_4 = (height + 7) / 4, count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
+    const long long mid_depth = depth + 4, mid_height = height + 4, count_1 = ceil_div(depth * height, 256), count_4 = (height + 7) / 4;
+    const long long count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
     if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
     if (73728000 * batch * mid_depth * mid_height < 1600000000) return -3;
     const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512, at_4 = at_3 + 512 * batch;
@@ -442,10 +436,10 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
     launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, batch, count_3,
         1.0 / (36 * mid_depth * mid_height));
     launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
-        sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1, batch * mid_depth * count_4), at_2, at_8,
+        sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1), at_2, at_8,
         boxes_of(leaf[0], {32, height, depth, batch, 64}, {36, 8, 5, 1, 4}));
     launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
-        36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
+        36 * batch * mid_depth * mid_height, batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
     return (long long)cudaGetLastError();
 }
 extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
@@ -479,7 +473,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_395157db4665_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_2079ac136365_{key}", "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 

@@ -231,7 +231,7 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
     }
 }
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. WG: which of the texts;
-// `warpgroup`: which of the two that take the role.
+// `warpgroup`: which of the two.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, warpgroup};
@@ -369,7 +369,7 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* wei
 #include <type_traits>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
-template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
+template <class... N> static Sizes sizes_of(N... n) { Sizes s = {(int)n...}; return s.total = s.tiles[0] * s.tiles[1] * s.tiles[2] * s.tiles[3], s; }
 template <class K> void room(K* kernel, int bytes) { cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes); }
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
 template <class... P, class... A> void launch(void (*kernel)(P...), long long grid, int block, int shared, bool early, cudaStream_t stream, A... a) {
@@ -403,7 +403,7 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     if (asks) return room(forward_dense, PICK(223744, 225792)), at_0 + PICK(491520, 245760);
     launch(forward_prepare, PICK(120, 60), 256, 0, false, stream, at_0, leaf[1]);
     launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, PICK(223744, 225792), true, stream, at_0,
-        sizes_of(batch, 1, out_height, out_width, batch, 1, count_2, count_1, batch * count_1 * count_2), out[0],
+        sizes_of(batch, 1, out_height, out_width, batch, 1, count_2, count_1), out[0],
         Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
         boxes_of(leaf[0], {width, height, 1, batch, 64}, {PICK(92, 96), 4, 1, 1, PICK(8, 16)}));
     return (long long)cudaGetLastError();
@@ -425,7 +425,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_df2b064b5fe2", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f37b252749de", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 

@@ -32,8 +32,9 @@ def _cut_off(graph_module: GraphModule, block: list[Node]) -> None:
     border: dict[Node, list[Node]] = {}
     for node in block:
         if writes:
-            # No gradient flows to running averages.
-            running = node.args[3:5] if node.target is torch.ops.aten.batch_norm.default else ()
+            running = (
+                node.args[3:5] if node.target is torch.ops.aten.batch_norm.default else ()
+            )  # no gradient flows there
             for operand in node.all_input_nodes:
                 if operand not in inside and operand not in running:
                     border.setdefault(operand, []).append(node)

@@ -89,9 +89,10 @@ class Region:
         """A call from Python code that torch.compile or torch.export may be tracing."""
         if not torch.compiler.is_compiling():
             return self.caller()(*arguments)
-        # A part of a model that is being captured: in PyTorch's operators, which join others.
         if getattr(capturing, "on", False) and self.differentiable == self.outputs:
-            return self.eager(*arguments)
+            return self.eager(
+                *arguments
+            )  # a part of the model that is being captured: in PyTorch's operators, which join others
         leaves, sizes = list(arguments[: self.leaf_count]), list(arguments[self.leaf_count :])
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
         mode = self.call_mode(leaves[0], grad)

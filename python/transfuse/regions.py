@@ -363,9 +363,10 @@ def batch_norm_statistics(x, weight, bias, eps, dtype):
 
 
 def update_statistics(buffers, momentum, values):
-    """running = (1 − momentum)·running + momentum·batch, of all buffers, different ones, in one launch"""
-    # (Detached, not under no_grad, which torch.export cannot load again.)
-    torch._foreach_lerp_(buffers, [v.detach() for v in values], momentum)
+    """running = (1 − momentum)·running + momentum·batch, of all buffers in one launch"""
+    torch._foreach_lerp_(
+        buffers, [v.detach() for v in values], momentum
+    )  # without no_grad, which torch.export cannot load again
 
 
 def _eager(nodes, leaves, sizes, outputs, statistics) -> GraphModule:

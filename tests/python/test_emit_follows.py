@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(256) f(float* p, int h, int w, int n3, int hw,
 
 def test_what_follows_from_sizes_is_said():
     known = follows.found([program(SIZES, EXTENTS)])
-    assert known == follows.Found({"f": {3: "3 * @1 * @2", 4: "@1 * @2", 5: "@1 - 1"}}, {"f": {}})
+    said = {3: "3 * @1 * @2", 4: "@1 * @2", 5: "@1 - 1", 6: "(@1 + 5) / 6"}
+    assert known == follows.Found({"f": said}, {"f": {}})
     told = Told()
     found = follows.said(TEXT, known, told)
     assert told.unread == {"f": {3, 4, 5}} and "f(float* p, int h, int w, int c) {" in found
@@ -49,6 +50,9 @@ def test_what_follows_from_sizes_is_said():
     assert "p[((q * 3 + q) * h + k) * w + k] = c;" in found
     assert "void place(float* p, int h, int w, R rest)" in found and "place(p, h, w, [&]" in found
     assert "p[threadIdx.x * (h * w) + h * w] = 1;" in found
+    # how many blocks a job has is said where it begins and ends, and nowhere else: others divide by it
+    bounds = TEXT.replace("p[k * w + q * n3 + q * hw + k] = c;", "p[block < c ? block : block - c] = 0;")
+    assert "p[block < (h + 5) / 6 ? block : block - (h + 5) / 6] = 0;" in follows.said(bounds, known, Told())
 
 
 def test_what_two_launches_give_differently_is_given():
@@ -65,7 +69,7 @@ __global__ void __launch_bounds__(256) f(float* p, int n6, int count, int c) {
 
 def test_a_size_is_given_instead_of_its_multiples():
     known = follows.found([program({"n6": "432 * batch", "count": "count_2", "c": "depth"}, {"count_2": "4 * batch"})])
-    assert known.multiples == {"f": {1: ("432", "batch"), 2: ("4", "batch")}}
+    assert known.multiples == {"f": {1: ("432 * @", "batch"), 2: ("4 * @", "batch")}}
     told = Told()
     found = follows.multiples(SUMS, known, told)
     assert (

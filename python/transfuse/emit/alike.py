@@ -327,6 +327,8 @@ def _branches(run: list[dict[int, str]], having: list[int], names: list[str]) ->
     if len(groups) > 1 and all(same):
         if found := _chosen({i: lines for who, lines in groups for i in who}, len(names)):
             return found
+    if len(groups) == 1 and len(groups[0][1]) == 1 and (alone := OTHERWISE.fullmatch(groups[0][1][0])):
+        return [f"{alone[1]}else if ({_picked(groups[0][0], names)} && {alone[2]}) {alone[3]}"]
     out: list[str] = []
     for k, (who, lines) in enumerate(groups):
         last = k > 0 and k == len(same) - 1
@@ -334,5 +336,12 @@ def _branches(run: list[dict[int, str]], having: list[int], names: list[str]) ->
     return [*out, "#endif"] if out else []
 
 
+OTHERWISE = re.compile(r"( *)else if \(([^|&?]*)\) (\{ .* \})")  # what a kernel without it never does
+
+
 def _condition(who: Sequence[int], names: list[str], other: str = "") -> str:
-    return f"#{other}if PICK({', '.join(str(int(i in who)) for i in range(len(names)))})  // {', '.join(names[i] for i in who)}"
+    return f"#{other}if {_picked(who, names)}  // {', '.join(names[i] for i in who)}"
+
+
+def _picked(who: Sequence[int], names: list[str]) -> str:
+    return f"PICK({', '.join(str(int(i in who)) for i in range(len(names)))})"

@@ -36,6 +36,7 @@ from transfuse.emit.places import places_said
 from transfuse.emit.rolled import rolled
 from transfuse.emit.said_once import (
     constants_of_file,
+    ends_of_rows,
     equal_counts,
     equal_tables,
     pairs_once,
@@ -110,7 +111,7 @@ def _sizes_said(text: str, known: follows.Found, told: Told) -> str:
     """A long file's text: numbers that follow from sizes are said where they are read, and what that makes alike is said once."""
     text = numbers_again(boxes(cuts(finished(follows.said(text, known, told)))))
     text = follows.multiples(stored_twice(taps_again(sums_again(text))), known, told)
-    return direct(factors_told(text, told))
+    return ends_of_rows(constants_of_file(direct(factors_told(text, told))))
 
 
 def _plainly(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
@@ -153,6 +154,9 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, told
 
 
+SPOKEN = re.compile(r"// Dense tiles: [^\n]*\n| *// columns from here on\b|(?<=which of the two) that take the role\b")
+
+
 def _reduced(every: list[list[Chunk]]) -> None:
     """Kernels that are read together, less what their constants decide."""
     one_number_tables(every)
@@ -160,7 +164,7 @@ def _reduced(every: list[list[Chunk]]) -> None:
     rows_of_phases(every)
     sums_chosen(every, _constants(every))
     for source in every:  # the constants speak for themselves
-        source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
+        source[:] = [replace(c, text=SPOKEN.sub("", c.text)) for c in source]
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
         known = _constants(every)
         for source in every:

@@ -6,7 +6,19 @@ import re
 from dataclasses import replace
 
 from transfuse import library
-from transfuse.emit import device, follows, functions, gradients, header, host, portable, quotients, runtime, widths
+from transfuse.emit import (
+    both_modes,
+    device,
+    follows,
+    functions,
+    gradients,
+    header,
+    host,
+    portable,
+    quotients,
+    runtime,
+    widths,
+)
 from transfuse.emit.alike import EACH, said_for_each
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.model import lines_of
@@ -25,7 +37,7 @@ ARITHMETICS = ("fp32", "wide", "strict", "half")
 def write(found, ref: Reference, modes, half: bool = False) -> str:
     """With kernels of their own for as many sizes and arithmetics as leave the file short enough to read. Without them rows of another
     length than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
-    PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
+    PyTorch's operators; so do, at last, other GPUs and other sizes. half: kernels for 16 bits alone, where tensor cores have them."""
     if any(part.rounds for mode in modes for part in mode.parts):
         modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
@@ -37,14 +49,15 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
         *([(_without_general,)] if any(not condition for p in parts for condition, _ in p.programs["fp32"]) else []),
         *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
         (_without_gradient, _shorter),
+        (_without_gradient, _shorter, _without_portable),
     ]
     for less in ways[:1] if any(part.network for part in parts) else ways:
         told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
         text = _file(found, ref, told, taken)
+        if text.count("\n") >= LONGEST and _shorter in less:
+            text = _close(text)
         if text.count("\n") < LONGEST:
             break
-    if text.count("\n") >= LONGEST and not any(part.network for part in parts):
-        text = _close(text)
     modes = told
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
@@ -56,8 +69,9 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
 
 
 def _close(text: str) -> str:
-    """A long file's kernels without blank lines between them: each begins at the margin."""
-    return re.sub(r'r"""\n.*?\n"""', lambda m: re.sub(r"\n{2,}", "\n", m[0]), text, flags=re.S)
+    """A long file's kernels without blank lines between them: each begins at the margin. What a loop or a condition governs stands beside
+    it, where it is one loop or one statement."""
+    return re.sub(r'r"""\n.*?\n"""', lambda m: layout.beside(re.sub(r"\n{2,}", "\n", m[0])), text, flags=re.S)
 
 
 def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:
@@ -87,6 +101,10 @@ def _shorter(part):
     as written: a second formula of the model would have to be read as well."""
     plain = part.programs.without_general().changed(quotients.plainly).changed(follows.strides)
     return replace(part, programs=plain, derived=False, follows=True)
+
+
+def _without_portable(part):
+    return replace(part, portable=False)
 
 
 def _without_gradient(part):
@@ -121,9 +139,13 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             symbols = [s.name for s in part.sized.symbols]
             leaves = len(part.sized.names)
             launched_by.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, told))
+        if len(modes) == len(parts) == 2 and len(arithmetics) == 1:
+            launched_by = _in_both_modes(parts, programs[arithmetic], clusters, told) or launched_by
+        launched_by = host.always_early(launched_by)
         text = "\n\n".join([*host.support("".join(launched_by), clusters, "half" in arithmetics), *launched_by])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     code, hosts = host.sizes_read(code, hosts)
+    hosts = host.totals_counted(hosts)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [functions.region(part) for part in forward]
@@ -136,7 +158,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
         for p, text in zip(parts, regions)
-        if p.falls and tensor_cores and not network  # other kernels run on every GPU
+        if p.falls and p.portable and tensor_cores and not network  # other kernels run on every GPU
     ]
     convolutions = portable.called(written)
     direct, launched, convolve = portable.texts(convolutions, transposed) if convolutions else ("", "", "")
@@ -151,7 +173,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         header.header(found, ref, modes) + header.gradients(regions, bool(backward)),
         runtime.imports(network) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
-        + (header.served(arithmetics, network) if tensor_cores else "")
+        + (header.served(arithmetics, bool(convolutions)) if tensor_cores else "")
         + _strings(source),
         runtime.text(
             arithmetics,
@@ -216,6 +238,16 @@ def _strings(source: str) -> str:
 
 
 BETWEEN = "// between device and host code"
+
+
+def _in_both_modes(parts, programs, clusters: bool, told) -> list[str] | None:
+    """One function for both modes, where each has one variant and sizes of the same names."""
+    symbols = [[s.name for s in part.sized.symbols] for part in parts]
+    if symbols[0] != symbols[1] or any(len(variants) != 1 for variants in programs):
+        return None
+    two = [both_modes.Mode(part.name, len(part.sized.names), *variants[0]) for part, variants in zip(parts, programs)]
+    text = both_modes.function(*two, symbols[0], clusters, -2, told)
+    return [text] if text else None
 
 
 VALUE = re.compile(r"\b[vr]\d+\b")  # of a tile program: what it computes, and what it reads

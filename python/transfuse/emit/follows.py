@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -10,13 +11,14 @@ from transfuse.emit.launches import Kernel, Program, Told
 from transfuse.emit.text.signature import name_of
 from transfuse.emit.text.tokens import split, tokens
 
-FOLLOWS = re.compile(r"(?:\d+ \* )?[a-z_]+(?:(?: \* [a-z_]+)+| [+-] \d+)?")
+FOLLOWS = re.compile(r"(?:\d+ \* )?[a-z_]+(?:(?: \* [a-z_]+)+| [+-] \d+)?|\([a-z_]+ \+ \d+\) / \d+")
 
 
 @dataclass
 class Found:
-    """Of each kernel whole numbers that it is given and need not be. follows: products of sizes which it is given, or near to one of them,
-    by formulas in which @i is its parameter i. multiples: multiples of a size that it is not given, with the size."""
+    """Of each kernel whole numbers that it is given and need not be. follows: products of sizes which it is given, near to one of them, or
+    blocks of it, by formulas in which @i is its parameter i. multiples: multiples of a size that it is not given, or blocks of it, with the
+    size, which stands for @."""
 
     follows: dict[str, dict[int, str]]
     multiples: dict[str, dict[int, tuple[str, str]]]
@@ -33,7 +35,7 @@ def found(programs: list[Program]) -> Found:
     return out
 
 
-MULTIPLE = re.compile(r"(\d+) \* ([a-z]+)")
+MULTIPLE = re.compile(r"\d+ \* ([a-z]+)|\(([a-z]+) \+ \d+\) / \d+")
 
 
 def _multiples(kernel: Kernel, extents: dict[str, str]) -> dict[int, tuple[str, str]]:
@@ -41,7 +43,8 @@ def _multiples(kernel: Kernel, extents: dict[str, str]) -> dict[int, tuple[str, 
     matches = {
         i: MULTIPLE.fullmatch(extents.get(p.value, p.value)) for i, p in enumerate(kernel.parameters) if p.type == "int"
     }
-    return {i: (m[1], m[2]) for i, m in matches.items() if m and m[2] not in values}
+    sizes = {i: (m[1] or m[2], m[0]) for i, m in matches.items() if m}
+    return {i: (said.replace(size, "@"), size) for i, (size, said) in sizes.items() if size not in values}
 
 
 def _of(kernel: Kernel, extents: dict[str, str]) -> dict[int, str]:
@@ -132,7 +135,12 @@ def said(text: str, known: Found, told: Told) -> str:
             read = {int(n) for n in re.findall(r"@(\d+)", formula)}
             if i in names and read <= set(names) - set(follows):
                 value = re.sub(r"@(\d+)", lambda m: names[int(m[1])], formula)  # noqa: B023
-                body = re.sub(rf"(?<![.\w]){names[i]}\b", f"({value})", body)
+                said, reads = re.subn(rf"(?<![.\w]){names[i]}\b", f"({value})", body)
+                if " / " in value:  # where jobs of a kernel begin and end
+                    said, bounds = re.subn(rf"(\bblock\d* [<-] ){names[i]}\b", rf"\g<1>{value}", body)
+                    if bounds < reads:
+                        continue
+                body = said
                 gone.add(i)
         kept = ", ".join(p for i, p in given.items() if i not in gone)
         told.unread[name] = told.unread.get(name, set()) | gone
@@ -154,13 +162,16 @@ def multiples(text: str, known: Found, told: Told) -> str:
         name, body = kernel["name"], kernel["body"]
         names, given = _parameters(kernel, told)
         own = {i: m for i, m in known.multiples.get(name, {}).items() if i in names}
-        sizes = {size for _, size in own.values()}
-        if len(own) < 2 or len(sizes) > 1 or name in told.order or re.search(rf"\b{min(sizes)}\b", body):
+        counted = Counter(size for _, size in own.values())
+        size, several = counted.most_common(1)[0] if counted else ("", 0)
+        if several < 2 or name in told.order or re.search(rf"\b{size}\b", body):
             continue
-        (size,), first, order = sizes, min(own), [i for i in names if i not in own or i == min(own)]
-        for i, (times, _) in own.items():
-            body = re.sub(rf"(?<![.\w]){names[i]}(?=[,;])", f"{times} * {size}", body)
-            body = re.sub(rf"(?<![.\w]){names[i]}\b", f"({times} * {size})", body)
+        own = {i: m for i, m in own.items() if m[1] == size}
+        first, order = min(own), [i for i in names if i not in own or i == min(own)]
+        for i, (said, _) in own.items():
+            said = said.replace("@", size)
+            body = re.sub(rf"(?<![.\w]){names[i]}(?=[,;])", said, body)
+            body = re.sub(rf"(?<![.\w]){names[i]}\b", f"({said})", body)
         kept = ", ".join(f"int {size}" if i == first else given[i] for i in order)
         places = list(names)
         told.order[name] = [size if i == first else places.index(i) for i in order]

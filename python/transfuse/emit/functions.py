@@ -94,7 +94,8 @@ def _as_written(part, names: list[str]) -> str:
         and lines[-2].startswith(f"{match[1]} = ")
     ):
         lines[-2:] = [f"return [{lines[-2].removeprefix(f'{match[1]} = ')}]"]
-    also = " and the portable path computes" if part.falls else ""
+    also = " and the portable path computes" if part.portable else ", and what runs elsewhere"
+    also = also if part.falls else ""
     return "\n".join([
         f"def {part.name}_as_written({', '.join(['convolve', *names])}):",
         f'    """In PyTorch\'s operators, convolutions apart: what backward differentiates{also}."""',

@@ -38,6 +38,7 @@ def header(found, ref: Reference, modes, device: str = "cuda") -> str:
                 f"{p['kind']}: {_flops(p['cost']['flops'])}, {_bytes(p['cost']['bytes'])}"
                 + (f"; {p['why']}" if p["why"] else "")
                 for p in told["plan"]["passes"]
+                if p["cost"]["flops"] > 0  # else weights change places
             ]
             lines += [
                 f"Derivation{title}, each rule exact{', beside those above' if len(own) < len(steps) else ''}:",
@@ -132,13 +133,13 @@ def gradients(regions: list[str], own: bool) -> str:
     )
 
 
-def served(arithmetics: list[str], network: bool) -> str:
+def served(arithmetics: list[str], portable: bool) -> str:
     """What the kernels are for, and what becomes of everything else."""
     own = {"fp32": "fp32 (TF32)", "half": "16 bits", "strict": "strict fp32"}
     ways = [
         *([] if "half" in arithmetics else ["16 bits are converted"]),
         *([] if {"strict", "fp32"} & {*arithmetics} == {"strict", "fp32"} else
           [f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators"]),
-        f"other GPUs and sizes {'PyTorch' if network else 'the portable kernel'}",
+        f"other GPUs and sizes {'the portable kernel' if portable else 'as well'}",
     ]  # fmt: skip
     return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(ways)}.\n"

@@ -93,11 +93,45 @@ def sizes_read(code: dict[str, str], hosts: dict[str, str]) -> tuple[dict[str, s
     return plain, {key: FIRST_FOUR.sub("sizes_of(", text) for key, text in hosts.items()}
 
 
+TOTAL = "Sizes s = {(int)n...}; return s.total = s.tiles[0] * s.tiles[1] * s.tiles[2] * s.tiles[3], s;"
+SIZES_OF = re.compile(r"\bsizes_of\(((?:[^()]|\([^()]*\))*)\)(?! \{)")
+
+
+def totals_counted(hosts: dict[str, str]) -> dict[str, str]:
+    """Host code of all builds in which sizes_of counts the tiles, where every call tells it how many along each axis and all of them."""
+    calls = [_items(m[1]) for text in hosts.values() for m in SIZES_OF.finditer(text)]
+    if not calls or not all(_is_product(*call[-5:]) for call in calls):
+        return hosts
+    less = lambda m: f"sizes_of({', '.join(_items(m[1])[:-1])})"  # noqa: E731
+    return {key: SIZES_OF.sub(less, text).replace("return {(int)n...};", TOTAL) for key, text in hosts.items()}
+
+
+def _items(arguments: str) -> list[str]:
+    return re.split(r", (?![^()]*\))", arguments)
+
+
+def _is_product(*counts: str) -> bool:
+    """Whether the last is the product of the others."""
+    *each, total = ([f for f in count.split(" * ") if f != "1"] for count in counts)
+    return len(counts) == 5 and sorted(total) == sorted(f for factors in each for f in factors)
+
+
+EARLY = re.compile(r"(?<=, )true, (?=stream\b)")
+
+
+def always_early(functions: list[str]) -> list[str]:
+    """Functions that need not say of a launch that it may begin early, where none may not."""
+    told = re.findall(r"\blaunch\([^\n]*?, ([^,\n]*), stream\b", "\n".join(functions))
+    return [EARLY.sub("", text) for text in functions] if {*told} == {"true"} else functions
+
+
 def support(functions: str, clusters: bool, half: bool) -> list[str]:
     """What the functions call."""
     launch = LAUNCH.replace("A>\nvoid", "A> void")
     for word, texts in CLUSTERS.items():
         launch = launch.replace(word, texts[clusters])
+    if not re.search(r", (?:true|false|arch >= 90), stream\b", functions):
+        launch = re.sub(r"\bearly(?=[;}])", "1", launch.replace("bool early, ", "")).replace("// early: the", "// The")
     element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
     boxes = "".join(
         text for calls, text in ((BY_STRIDES, BOXES), (BY_EXTENTS, CONTIGUOUS)) if calls.search(functions)
@@ -126,24 +160,18 @@ def function(
         f'extern "C" long long {name}(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {{',
         f"    void* const* const out = leaf + {leaves};",
     ]
-    unpack = ", ".join(f"{s} = size[{i}]" for i, s in enumerate(symbols))
-    lines.append(f"    const long long {unpack};")
     if len(variants) == 1 and variants[0][0]:
         condition, program = variants[0]
-        sizes = {*symbols}
-        at_once = [c for c in program.beyond if otherwise == -2 and {*re.findall(r"[a-z_]\w*", c)} <= sizes]
-        program = replace(program, beyond=[c for c in program.beyond if c not in at_once])
-        lines.append(f"    if ({' || '.join([_negated(condition), *at_once])}) return {otherwise};")
-        for line in _body(program, clusters, "arch == 90" in condition, told):
-            lines += [("    " if not i else "        ") + part for i, part in enumerate(line.split("\n"))]
-        return "\n".join([*lines, "}"])
+        made = calls(program, clusters, "arch == 90" in condition, told)
+        return "\n".join([*lines, *only(symbols, condition, program, otherwise, made), "}"])
+    lines.append(_unpacked(symbols))
     for condition, program in variants:
         indent = "    "
         if condition:
             lines.append(f"    if ({condition}) {{")
             indent = "        "
-        for line in _body(program, clusters, "arch == 90" in condition, told):
-            lines += [(indent if not i else f"{indent}    ") + part for i, part in enumerate(line.split("\n"))]
+        made = calls(program, clusters, "arch == 90" in condition, told)
+        lines += [f"{indent}{line}" for line in _body(program, made, f"out[{len(program.outputs)}]")]
         if condition:
             lines.append("    }")
     if variants[-1][0]:
@@ -152,15 +180,30 @@ def function(
     return "\n".join(lines)
 
 
+def only(
+    symbols: list[str], condition: str, program: Program, otherwise: int, made: list[str], workspace: str | None = None
+) -> list[str]:
+    """What a function with one variant does, whose launches are made so; where its workspace is."""
+    at_once = [c for c in program.beyond if otherwise == -2 and {*re.findall(r"[a-z_]\w*", c)} <= {*symbols}]
+    program = replace(program, beyond=[c for c in program.beyond if c not in at_once])
+    refused = f"    if ({' || '.join([_negated(condition), *at_once])}) return {otherwise};"
+    body = _body(program, made, workspace or f"out[{len(program.outputs)}]")
+    return [_unpacked(symbols), refused, *(f"    {line}" for line in body)]
+
+
+def _unpacked(symbols: list[str]) -> str:
+    return f"    const long long {', '.join(f'{s} = size[{i}]' for i, s in enumerate(symbols))};"
+
+
 def _negated(condition: str) -> str:
     """Of conditions that must all hold: whether one does not."""
     parts = [part.replace(" == ", " != ") if " == " in part else f"!{part}" for part in condition.split(" && ")]
     return " || ".join(parts)
 
 
-def _body(program: Program, clusters: bool, hopper: bool, told: Told) -> list[str]:
-    """hopper: no other GPU gets here."""
-    calls = []
+def calls(program: Program, clusters: bool, hopper: bool, told: Told) -> list[str]:
+    """Its launches. hopper: no other GPU gets here."""
+    made = []
     for launch in program.launches:
         early = "false" if not launch.early else "true" if hopper else "arch >= 90"
         cluster, grid = f"{launch.cluster}, " if clusters else "", launch.grid
@@ -170,14 +213,15 @@ def _body(program: Program, clusters: bool, hopper: bool, told: Told) -> list[st
         arguments = "".join(f", {value}" for value in values)
         how = f"{grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream"
         asked = [f"if ({w}) " for k in program.optional if (w := f"out[{k}]") in written(launch)]
-        calls.append(f"{''.join(asked)}launch({name}, {how}{arguments});")
+        made.append(f"{''.join(asked)}launch({name}, {how}{arguments});")
+    return made
+
+
+def _body(program: Program, made: list[str], workspace: str) -> list[str]:
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
-    used = " ".join([*calls, program.bytes, most, program.flops, *program.beyond])
-    begins = (
-        [("at_0", f"asks ? 0 : (long long)out[{len(program.outputs)}]"), *program.workspace[1:]]
-        if program.workspace
-        else []
-    )
+    made, program = _said_where_given(made, program)
+    used = " ".join([*made, program.bytes, most, program.flops, *program.beyond])
+    begins = [("at_0", f"asks ? 0 : (long long){workspace}"), *program.workspace[1:]] if program.workspace else []
     statements = _used([*program.extents, *begins], used)
     return [
         *_declared([(n, f) for n, f in statements if not n.startswith("at_")]),
@@ -186,9 +230,29 @@ def _body(program: Program, clusters: bool, hopper: bool, told: Told) -> list[st
         *([f"if ({program.flops} < {SMALL}) return -3;"] if program.flops else []),
         *_declared([(n, f) for n, f in statements if n.startswith("at_")]),
         f"if (asks) return {_rooms(program)}{program.bytes.removeprefix(' + ') or '0'};",
-        *calls,
+        *made,
         "return (long long)cudaGetLastError();",
     ]
+
+
+def _said_where_given(made: list[str], program: Program) -> tuple[list[str], Program]:
+    """Multiples of a size stand where launches are given them, unless something else reads them."""
+    rest = " ".join(
+        [*(f for _, f in program.extents + program.workspace), program.bytes, program.flops, *program.largest]
+    )
+    extents = []
+    for name, formula in program.extents:
+        word = re.compile(rf"(?<=, ){name}(?=[,)])")
+        read = sum(len(re.findall(rf"\b{name}\b", call)) for call in made)
+        if (
+            not re.fullmatch(r"\d+ \* [a-z]+", formula)
+            or re.search(rf"\b{name}\b", rest)
+            or sum(len(word.findall(c)) for c in made) < read
+        ):
+            extents.append((name, formula))
+        else:
+            made = [word.sub(formula, call) for call in made]
+    return made, replace(program, extents=extents)
 
 
 def _rooms(program: Program) -> str:

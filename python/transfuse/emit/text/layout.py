@@ -257,3 +257,44 @@ def _closed(text: str, at: int) -> int | None:
         if not depth:
             return i + 1
     return None
+
+
+NEST = re.compile(
+    r"""
+^(?P<I>\ *)(?P<head>(?:UNROLL\ )?for\ \([^\n{}]*\))\n(?P=I)\ {4}(?P<inner>(?:UNROLL\ )?for\ \([^\n{}]*\)\ \{)\n
+(?P<body>(?:(?P=I)\ {5}[^\n]*\n|\#[^\n]*\n)+?)(?P=I)\ {4}\}$""",
+    re.M | re.X,
+)
+OPEN = re.compile(
+    r"""
+^(?P<I>\ *)(?P<head>(?:UNROLL\ )?for\ \([^\n{}]*\))\n(?P=I)\ {4}(?P<inner>(?:UNROLL\ )?for\ \([^\n{}]*\))\n
+(?P<body>(?:(?P=I)\ {8}[^\n]*\n)+)""",
+    re.M | re.X,
+)
+GOVERNED = re.compile(r"^(?P<head>(?P<I> *)(?:if|(?:UNROLL )?for) \([^\n]*\))\n(?P=I)    (?P<one>[^\n{}]*;)$", re.M)
+OPERANDS = re.compile(r"^(?P<text> +[^\n]*\")\n +(?P<operands>: [^\n]*\);)$", re.M)
+
+
+def beside(text: str) -> str:
+    """Printed code in which a loop within a loop, or one statement, stands on the line of what governs it, and operands of an instruction
+    on that of its text, where there is room."""
+
+    def nested(m: re.Match) -> str:
+        head = f"{m['I']}{m['head']} {m['inner']}"
+        body = re.sub(rf"(?m)^{m['I']}    ", m["I"], m["body"])
+        return f"{head}\n{body}{m['I']}}}" if len(head) <= WIDTH else m[0]
+
+    def governed(m: re.Match) -> str:
+        line = f"{m['head']} {m['one']}"
+        return line if len(line) <= WIDTH and "//" not in line else m[0]
+
+    def told(m: re.Match) -> str:
+        line = f"{m['text']} {m['operands']}"
+        return line if len(line) <= WIDTH else m[0]
+
+    def nest(m: re.Match) -> str:
+        head = f"{m['I']}{m['head']} {m['inner']}"
+        body = re.sub(rf"(?m)^{m['I']}    ", m["I"], m["body"])
+        return f"{head}\n{body}" if len(head) <= WIDTH else m[0]
+
+    return OPERANDS.sub(told, GOVERNED.sub(governed, OPEN.sub(nest, NEST.sub(nested, text))))

@@ -10,7 +10,7 @@ from transfuse.emit.text.signature import name_of
 
 def nearer(text: str) -> str:
     """Device code; the compiler is told the same."""
-    for change in (_arrays_of_a_loop, _places_of_reads, _what_is_known_there, _conditions):
+    for change in (_arrays_of_a_loop, _places_of_reads, _what_is_known_there, _conditions, _places_in_shared_memory):
         text = change(text)
     return text
 
@@ -109,4 +109,29 @@ def _what_is_known_there(text: str) -> str:
             behind[first:],
         )
         text = text[: m.start()] + behind[:first] + moved + after
+    return text
+
+
+POINTER = re.compile(r"(?m)^(?P<I> +)const float\* (?P<name>\w+) = (?P<value>\(const float\*\)\([^\n;()]*\));\n")
+
+
+def _places_in_shared_memory(text: str) -> str:
+    """A place in shared memory that one statement of a role reads from."""
+    for m in reversed(list(POINTER.finditer(text))):
+        end = text.find("\n}\n", m.end())
+        begin, behind = text.rfind("\n}\n", 0, m.start()), text[m.end() : end]
+        reads = list(re.finditer(rf"\b{m['name']}\b(?P<by>\[| \+ )", behind))
+        fixed = all(
+            w in ("const", "float", "shared")
+            or w.isupper()
+            or re.search(rf"const int [^;\n]*\b{w} = ", text[begin : m.start()])
+            for w in re.findall(r"[A-Za-z_]\w*", m["value"])
+        )
+        if end < 0 or not fixed or len(reads) != 1 or len(re.findall(rf"\b{m['name']}\b", behind)) != 1:
+            continue
+        value = f"({m['value']})[" if reads[0]["by"] == "[" else f"{m['value']} + "
+        said = behind[: reads[0].start()] + value + behind[reads[0].end() :]
+        line = said[said.rfind("\n", 0, reads[0].start()) + 1 :].split("\n")[0]
+        if len(line) <= WIDTH:
+            text = text[: m.start()] + said + text[end:]
     return text

@@ -22,7 +22,9 @@ NAMED = re.compile(
 
 KERNEL = "#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)"
 READ = re.compile(r"\bconst (STORED|float)\* __restrict__(?= )")
-TURNS = re.compile(r"\bfor \(int (block\d*) = blockIdx\.x; \1 < (\w+(?: \* \w+)?); \1 \+= gridDim\.x\)")
+TURNS = re.compile(
+    r"\bfor \(int (block\d*) = blockIdx\.x; \1 < (\w+(?: \* \w+)?|\(\w+ \+ \d+\) / \d+); \1 \+= gridDim\.x\)"
+)
 EACH = "#define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)"
 BELOW = re.compile(r"(?m)^( *)(EACH\([^\n()]*\))\n +(tf_[^\n]*)$")
 PRAGMA = re.compile(r"(?m)^#pragma (unroll \d+)\n( *)for ")
@@ -49,6 +51,18 @@ def _chosen(m: re.Match) -> str:
         f"#define {name}() SINCE_90({text}{', ' * bool(otherwise[name])}{otherwise[name]})\n" for name, text in there
     ]
     return CHOSEN + "".join(said)
+
+
+ONCE = re.compile(r"(?m)^#define (?P<name>\w+)\(\) (?P<does>SINCE_90\([^\n]*\))\n")
+
+
+def _once_since(source: str) -> str:
+    """What one place says of them stands there."""
+    for m in list(ONCE.finditer(source)):
+        line = re.findall(rf"(?m)^( *){m['name']}\(\);$", source)
+        if len(line) == 1 and len(re.findall(rf"\b{m['name']}\b", source)) == 2 and len(line[0] + m["does"]) < WIDTH:
+            source = source.replace(m[0], "").replace(f"{m['name']}();", f"{m['does']};")
+    return source
 
 
 ASKS = (
@@ -78,7 +92,7 @@ def words(source: str) -> str:
     if len(INSTRUCTION.findall(source)) >= SEVERAL:
         source = SINCE.sub(_chosen, ALONE.sub(_beside, INSTRUCTION.sub(_instruction, source)))
         defined.append(PTX)
-    source = _where_needed(source)
+    source = _where_needed(_once_since(source))
     if source.count("__global__ void __launch_bounds__(") >= SEVERAL:
         source = source.replace("__global__ void __launch_bounds__(", "__global__ KERNEL(")
         defined.append(KERNEL)
@@ -119,6 +133,12 @@ MOVED = re.compile(rf"\*\({VECTOR}\*\)(?P<to>\((?:[^()]|\([^()]*\))*\)) = \*\(co
 GIVEN = re.compile(rf"\*\({VECTOR}\*\)(?P<to>\((?:[^()]|\([^()]*\))*\)) = \{{(?P<list>\{{[^{{}}]*\}})\}}")
 
 
+KEPT = re.compile(
+    r"const (float[24]) (\w+) = (\*\(const \1\*\)[^\n;]*);\n"
+    r" +UNROLL for \(int (\w+) = 0; \4 < ([24]); \+\+\4\) (\w+(?:\[\w+\])*)\[\4\] = \(&\2\.x\)\[\4\];"
+)
+
+
 def _vectors(source: str) -> str:
     """Two or four floats at once have types of their own."""
     told = len(TAKEN.findall(source)) + 2 * len(MOVED.findall(source)) + len(GIVEN.findall(source))
@@ -131,7 +151,7 @@ def _vectors(source: str) -> str:
     source = GIVEN.sub(r"*(float\1*)\g<to> = \g<list>", TAKEN.sub(r"const float\2 \1 = *(const float\2*)", source))
     for name in held:
         source = re.sub(rf"(?:\(float\))?\b{name}\.lane\[", f"(&{name}.x)[", source)
-    return source
+    return KEPT.sub(r"*(\1*)\6 = \3;", source)
 
 
 def _instruction(m: re.Match) -> str:
