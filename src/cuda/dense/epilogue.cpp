@@ -9,6 +9,8 @@
 
 namespace transfuse::cuda {
 
+static bool is_sum(const Partial& p) { return p.reduction.op == Op::sum || p.reduction.op == Op::mean; }
+
 Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     : program_(program),
       problem_(problem),
@@ -73,12 +75,30 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
         partials_.push_back(p);
     }
     int slots = stats_;
-    for (Partial& p : partials_)
+    for (Partial& p : partials_) {
         if (p.reduction.whole && p.reduction.op == Op::var) p.pivot = slots, slots += 3;
+        if (p.reduction.whole && is_sum(p) && !derived(p)) p.rest = slots++;
+    }
     per_tile_ = batch_kept;
     slots_at_ = (slots_at_ + 15) / 16 * 16;
     images_at_ = (slots * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
     exchange_at_ = images_at_ + (image_tables_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
+}
+
+bool Epilogue::derived(const Partial& p) const {
+    return is_sum(p) && std::any_of(partials_.begin(), partials_.end(), [&](const Partial& other) {
+               return other.reduction.whole && other.reduction.op == Op::var && other.reduction.of == p.reduction.of;
+           });
+}
+
+std::vector<std::pair<int, std::string>> Epilogue::cleared_slots() const {
+    std::vector<std::pair<int, std::string>> slots;
+    for (const Partial& p : partials_) {
+        for (int j = 0; j < p.stats && p.reduction.whole; ++j)
+            slots.emplace_back(p.first_stat + j, j == 0 ? identity(p.reduction.op) : "0.f");
+        if (p.rest >= 0) slots.emplace_back(p.rest, "0.f");
+    }
+    return slots;
 }
 
 std::string Epilogue::operands() const {
@@ -253,12 +273,11 @@ std::string Epilogue::tables() const {
                     : " + c * rs" + id + ".c") +
                ");");
     }
-    for (const Partial& p : partials_)
-        for (int j = 0; j < p.stats && p.reduction.whole; ++j)
-            t.line("for (int c = t; c < " + num(channels_) +
-                   "; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + " +
-                   num(slots_at_) + " + g * " + num(group_bytes()) + "))[" + num((p.first_stat + j) * channels_) +
-                   " + c] = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
+    for (const auto& [slot, value] : cleared_slots())
+        t.line("for (int c = t; c < " + num(channels_) +
+               "; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + " +
+               num(slots_at_) + " + g * " + num(group_bytes()) + "))[" + num(slot * channels_) + " + c] = " + value +
+               ";");
     return t.str();
 }
 

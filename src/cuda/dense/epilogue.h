@@ -14,6 +14,7 @@ struct Partial {  // of a grid reduction
     GridReduction reduction;
     int first_stat = 0, stats = 1;
     int pivot = -1;  // var: the slots of what sums and squares are taken about; then of what rounding took from the two
+    int rest = -1;   // sums: the slot of what rounding took
     int store = -1;  // not whole: the store that keeps the value itself
 };
 
@@ -29,6 +30,8 @@ public:
     }  // per store group: slots of partials, tables of the image, exchange of channel reductions
     const Few<Partial, 2>& partials() const { return partials_; }
     int stats() const { return stats_; }
+    bool derived(const Partial& p) const;  // a sum that a variance of the same value gives as well
+    std::vector<std::pair<int, std::string>> cleared_slots() const;  // slots, and what partials begin with there
     Real real() const { return problem_.real_bytes() == 8 ? Real::f64 : Real::f32; }  // REAL in the text
     int real_bytes() const { return problem_.real_bytes(); }
     int64_t channels() const { return channels_; }

@@ -16,13 +16,6 @@ int power_of_two(int at_least) {
 
 }  // namespace
 
-bool Statistics::derived(const Partial& p) const {
-    if (p.reduction.op != Op::sum && p.reduction.op != Op::mean) return false;
-    return std::any_of(epilogue_.partials().begin(), epilogue_.partials().end(), [&](const Partial& other) {
-        return other.reduction.whole && other.reduction.op == Op::var && other.reduction.of == p.reduction.of;
-    });
-}
-
 std::string Statistics::slot(int stat, const std::string& channel) const {
     return "slots[" + num(stat * epilogue_.channels()) + " + " + channel + "]";
 }
@@ -51,15 +44,21 @@ void Statistics::helpers() {
     t.line("}");
     t.line("}");
     const auto& partials = epilogue_.partials();
-    if (std::none_of(partials.begin(), partials.end(), [](const Partial& p) { return p.pivot >= 0; })) return;
+    if (std::none_of(partials.begin(), partials.end(), [](const Partial& p) { return p.pivot >= 0 || p.rest >= 0; }))
+        return;
     t.line(
-        "// a + b; what rounding takes from it is kept in `rest`: a tile adds hundreds of such sums, one after "
-        "another.");
+        "// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, "
+        "and where");
+    t.line("// they are all alike (outputs that no tap meets) rounding takes the same from each.");
     t.line("static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {");
     t.line("const REAL both = a + b, of_b = both - a;");
     t.line("rest += (a - (both - of_b)) + (b - of_b);");
     t.line("a = both;");
     t.line("}");
+    if (std::any_of(partials.begin(), partials.end(), [](const Partial& p) { return p.rest >= 0; }))
+        t.line(
+            "static __device__ __forceinline__ REAL with_rest(REAL a, REAL rest) { return rest == rest ? a + rest : a; "
+            "}   // nan: a is infinite");
 }
 
 void Statistics::begin() {
@@ -93,7 +92,7 @@ void Statistics::accumulate() {
             moments(p);
         else if (p.reduction.op == Op::logsumexp)
             exponentials(p);
-        else if (!derived(p))
+        else if (!epilogue_.derived(p))
             sum(p);
         t.line("}");
     }
@@ -111,7 +110,8 @@ void Statistics::sum(const Partial& p) {
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return " + combined(op, "a", "b") +
            "; });");
     const std::string at = slot(p.first_stat, "channel");
-    own_rows(at + " = " + combined(op, at, "part[j]") + ";");
+    own_rows(p.rest < 0 ? at + " = " + combined(op, at, "part[j]") + ";"
+                        : "add_with_rest(" + at + ", " + slot(p.rest, "channel") + ", part[j]);");
 }
 
 // Exponentials relative to a pivot that stands in the slot: a value of the channel that no other exceeds by much. It is
@@ -229,7 +229,8 @@ void Statistics::one_channel(const Partial& p) {
                "] * tf_exp(slot_of[0] - top) + mass * tf_exp(part - top);");
         t.line("slot_of[0] = top;");
     } else {
-        t.line("slot_of[0] = " + combined(join, "slot_of[0]", "part") + ";");
+        t.line(p.rest < 0 ? "slot_of[0] = " + combined(join, "slot_of[0]", "part") + ";"
+                          : "add_with_rest(slot_of[0], " + slot(p.rest, "0") + ", part);");
     }
     t.line("}");
     t.line("}");
@@ -257,17 +258,18 @@ void Statistics::flush(const std::string& row) {
             leave(p.first_stat + 2, "n > 0 ? tf_max(" + slot(p.first_stat + 2, "c") + " + " + slot(p.pivot + 2, "c") +
                                         " - sum * share, (REAL)0) : (REAL)0");
             for (const Partial& other : epilogue_.partials())
-                if (other.reduction.whole && other.reduction.of == p.reduction.of && derived(other))
+                if (other.reduction.whole && other.reduction.of == p.reduction.of && epilogue_.derived(other))
                     leave(other.first_stat, "n > 0 ? n * pivot + sum : (REAL)0");
             t.line("}");
-        } else if (!(rows && derived(p))) {
-            for (int j = 0; j < p.stats; ++j) leave(p.first_stat + j, slot(p.first_stat + j, "c"));
+        } else if (!(rows && epilogue_.derived(p))) {
+            for (int j = 0; j < p.stats; ++j)
+                leave(p.first_stat + j, p.rest < 0 ? slot(p.first_stat + j, "c")
+                                                   : "with_rest(" + slot(p.first_stat, "c") + ", " +
+                                                         slot(p.rest, "c") + ")");
         }
     }
     if (per_tile)
-        for (const Partial& p : epilogue_.partials())
-            for (int j = 0; j < p.stats && p.reduction.whole; ++j)
-                t.line(slot(p.first_stat + j, "c") + " = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
+        for (const auto& [at, value] : epilogue_.cleared_slots()) t.line(slot(at, "c") + " = " + value + ";");
     t.line("}");
     t.line("barrier_named(2 + store_group, 128);");
 }

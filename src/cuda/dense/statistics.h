@@ -18,7 +18,6 @@ public:
     void flush(const std::string& row);  // the slots become the partial results of that row
 
 private:
-    bool derived(const Partial& p) const;  // a sum that a variance of the same value gives as well
     std::string slot(int stat, const std::string& channel) const;
     void sum(const Partial& p);
     void exponentials(const Partial& p);

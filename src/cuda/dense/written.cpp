@@ -128,8 +128,8 @@ KeyText text_key(const Schedule& schedule, const Epilogue& epilogue) {
             epilogue.channels());
     key.add(grid.size(), stores.size());
     for (const Partial& partial : epilogue.partials()) {
-        const auto& [reduction, first_stat, stats, pivot, store] = partial;
-        key.add(first_stat, stats, pivot, store);
+        const auto& [reduction, first_stat, stats, pivot, rest, store] = partial;
+        key.add(first_stat, stats, pivot, rest, store);
         add(key, reduction);
         add(key, graph, reduction.value);
     }
