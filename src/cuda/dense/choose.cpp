@@ -22,7 +22,7 @@ constexpr int largest_skipped = 40 << 10;  // slabs of whole rows of taps
 constexpr int beside_weights = 40 << 10;   // shared memory that patch and chunks need at least
 constexpr int most_resident_parts = 16;    // of channels, each with its CTAs: more leave CTAs idle
 constexpr double worth_skipping =
-    0.95;  // share of slabs met; asking costs a little: 3.3 % fewer products were 2 % slower (d2)
+    0.948;  // share of slabs met; asking costs: 5 % fewer products were 15 to 22 % slower (32 -> 64, 3x3x3, stride 2)
 constexpr int64_t narrow_image = 32;  // columns; wider ones are not cut into runs shorter than these
 constexpr int shortest_run = 16, shortest_tight_run = 8;
 constexpr int most_stages = 4;        // of a ring that shall hold a whole tile
@@ -47,7 +47,7 @@ struct Fit {
     double cycles;
 };
 std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit,
-                     bool several, bool tight) {
+                     bool several, bool tight, double waves) {
     std::map<std::array<int, 3>, Fit> best;
     Cost m{problem, needs, s, base};
     const int turns = m.load_turns(), step_tiles = s.tile_count() / s.variants;
@@ -82,7 +82,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
            s.reach[static_cast<size_t>(row_tiles)][1].first == s.reach[0][1].first)
         ++row_tiles;
     m.c.slab_tiles = row_tiles;
-    if (row_tiles < step_tiles && m.share_met() < worth_skipping)
+    if (row_tiles < step_tiles && m.share_met(waves) < worth_skipping)
         for (int rows = 1; rows * row_tiles * s.tile_bytes <= largest_skipped; ++rows)
             for (int slabs : {2, 3, 4, 6}) weights.push_back({false, rows * row_tiles, slabs});
     static constexpr std::pair<int, int> chunks[] = {{64, 6}, {64, 4}, {64, 3}, {64, 2}, {48, 4}, {48, 3},
@@ -94,7 +94,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                             s.phases_w % 2 == 0 && s.row_length > 32 && s.row_length <= 48;
     for (const Weights& w : weights) {
         m.c.resident = w.resident, m.c.slab_tiles = w.tiles, m.c.slabs = w.slabs;
-        m.met = w.resident ? 1 : m.share_met();
+        m.met = w.resident ? 1 : m.share_met(waves);
         m.c.skips = m.met < worth_skipping;
         if (!m.c.skips) m.met = 1;
         if (m.weight_bytes() > limit - beside_weights) continue;
@@ -126,7 +126,11 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                 // stay.
                 if (!problem.boxed() || counted.piece != m.c.piece || counted.stages != m.c.stages)
                     counted = {m.c.piece, m.c.stages, m.cycles()};
-                double cycles = counted.cycles * (width >= 48 ? 1.0 : width == 32 ? 1.03 : width == 16 ? 1.08 : 1.12);
+                const int across = width * (m.c.w_phases >= 4 ? m.c.w_phases : 1);  // of them 16 bytes lie together
+                double cycles = counted.cycles * (across >= 48   ? 1.0
+                                                  : across >= 32 ? 1.03
+                                                  : across >= 16 ? 1.08
+                                                                 : 1.12);
                 cycles *= problem.boxed() ? (raw == 3 ? 1.0 : 1.003)
                                           : (raw == 4   ? 1.0
                                              : raw == 3 ? 1.01
@@ -206,13 +210,15 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     std::erase_if(rough, [&](const Rough& r) {
         return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > runs_of_a_length;
     });
-    // Measured: channels last, long sums, and in 16 bits any of images without phases. Elsewhere for results that go
-    // straight, or to be measured.
+    // Measured: in TF32 any, but where they cut rows of planes that leave through chunks, few tiles alone (D, of many:
+    // 1.45 -> 1.95 ms); channels last long sums, and in 16 bits any of images without phases. Elsewhere for results
+    // that go straight, or to be measured.
+    const bool rows_in_parts = !needs.straight && problem.load != LoadMode::operand && u[3] > strip_width;
     const bool strips_leave_in_boxes =
         needs.boxed && !needs.all_channels && problem.load == LoadMode::operand &&
         (problem.sums_are_long() || (problem.lanes() == 8 && !problem.has_phases() && !problem.has_planes()));
     if (problem.family == Family::wgmma && strip_width % w_grain == 0 && !tight &&
-        (needs.straight || strips_leave_in_boxes || most > 1)) {
+        (needs.straight || strips_leave_in_boxes || problem.arithmetic == Arithmetic::tf32 || most > 1)) {
         std::vector<Rough> strips;
         add_runs(strips, strip_width, problem.longest_strip(needs.fragments), true);
         std::erase_if(strips, [](const Rough& r) { return r.pixels < 2 * strip_width; });
@@ -276,7 +282,6 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 // More bundles than there are: only empty work.
                 const int groups = split == Split::phases ? 2 : 1;
                 if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
-                if (c.strip && most == 1 && s->blocks * s->run_pixels < shortest_strips) continue;
                 const bool chain = needs.epilogue_flops > 1;
                 if (c.strip && most == 1 && needs.boxed && chain && s->accumulators > longest_boxed) continue;
                 double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
@@ -285,7 +290,10 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                     tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
                 }
                 const double waves = tiles / multiprocessors;
-                for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
+                if (c.strip && most == 1 && waves >= few_waves &&
+                    (rows_in_parts || s->blocks * s->run_pixels < shortest_strips))
+                    continue;
+                for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight, waves)) {
                     Choice choice;
                     choice.config = f.config;
                     choice.pixels = s->blocks * r.pixels * useful;
@@ -374,10 +382,10 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
 double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s,
                 int multiprocessors, bool whole) {
     Cost cost{problem, needs, s, config};
-    if (config.skips) cost.met = cost.share_met();
     double tiles = static_cast<double>(s.fixed) * s.variants;
     for (size_t a = 0; a < 4; ++a) tiles *= static_cast<double>(s.tiles_along(a, problem.axes[a]));
     const double waves = tiles / multiprocessors;
+    if (config.skips) cost.met = cost.share_met(waves);
     return seconds_of(waves, cost.cycles(), whole);
 }
 

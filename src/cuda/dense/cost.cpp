@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "cuda/dense/box_shape.h"
 #include "cuda/dense/to_and_fro.h"
@@ -73,11 +74,12 @@ constexpr double sector = 32;                               // bytes: what memor
 // buffers are full.
 constexpr double chunk_written = 100;
 constexpr double waits_joint = 0.8, waits_alone = 0.3;
-constexpr double box_sent = 300;      // an accumulator that leaves in boxes
-constexpr double chain_begins = 200;  // on accumulators
-constexpr double turned_laid = 6;     // instructions of a result that is laid down, and stored with its row
-constexpr double sectors_stored = 1;  // in a cycle, by product warps that have nothing else to do
-constexpr double fold_flops = 3;      // of a value, to join it with its neighbours'
+constexpr double box_sent = 300;         // an accumulator that leaves in boxes
+constexpr double chain_begins = 200;     // on accumulators
+constexpr double turned_laid = 6;        // instructions of a result that is laid down, and stored with its row
+constexpr double sectors_stored = 0.56;  // in a cycle, by product warps that have nothing else to do
+constexpr double sectors_shared = 4.7;   // as long where rows begin anywhere: a sector is two lanes' or two rows'
+constexpr double fold_flops = 3;         // of a value, to join it with its neighbours'
 
 constexpr double shared_bytes_a_cycle = 128;
 constexpr double patch_passes = 3;          // over shared memory: raw patch in, out, operand in
@@ -124,27 +126,43 @@ int Cost::weight_bytes() const {
     return c.slabs * most * s.tile_bytes;
 }
 
-double Cost::share_met() const {
-    double met_tiles = 0, all = 0;
+double Cost::share_met(double waves) const {
+    struct Slab {
+        std::array<Reach, 2> reach;
+        double tiles;
+    };
+    std::vector<Slab> slabs;
+    double all = 0;
     for (int v = 0, begin = 0; v < s.variants; ++v) {
         const int end = begin + s.variant_tiles[static_cast<size_t>(v)],
                   slab = slab_of(end - begin, c.slab_tiles, s.blocks_per_tile);
         for (; begin < end; begin += slab) {
             const int next = std::min(end, begin + slab);
-            const auto reach = s.reach_of(begin, next);
-            double tiles = next - begin;
-            for (size_t a = 1; a < 3; ++a) {
-                const int64_t count = (u_extent(problem.axes[a]) + s.tile[a] - 1) / s.tile[a];
-                int64_t meeting = 0;
-                for (int64_t k = 0; k < count; ++k)
-                    meeting += reach[a - 1].meets(k * s.tile[a], s.tile[a], problem.axes[a].in, s.advance[a]);
-                tiles *= static_cast<double>(meeting) / static_cast<double>(count);
-            }
-            met_tiles += tiles, all += next - begin;
+            slabs.push_back({s.reach_of(begin, next), static_cast<double>(next - begin)});
+            all += next - begin;
         }
         begin = end;
     }
-    return all > 0 ? met_tiles / all : 1;
+    if (all == 0) return 1;
+    // Along each axis: which slabs a tile meets, and how many tiles meet these.
+    std::array<std::map<std::vector<bool>, double>, 2> places;
+    for (size_t a = 1; a < 3; ++a) {
+        const int64_t count = (u_extent(problem.axes[a]) + s.tile[a] - 1) / s.tile[a];
+        for (int64_t k = 0; k < count; ++k) {
+            std::vector<bool> met_slabs;
+            for (const Slab& one : slabs)
+                met_slabs.push_back(one.reach[a - 1].meets(k * s.tile[a], s.tile[a], problem.axes[a].in, s.advance[a]));
+            places[a - 1][met_slabs] += 1 / static_cast<double>(count);
+        }
+    }
+    double mean = 0, largest = 0;
+    for (const auto& [along_d, d] : places[0])
+        for (const auto& [along_h, h] : places[1]) {
+            double tiles = 0;
+            for (size_t i = 0; i < slabs.size(); ++i) tiles += along_d[i] && along_h[i] ? slabs[i].tiles : 0;
+            mean += d * h * tiles / all, largest = std::max(largest, tiles / all);
+        }
+    return mean + (largest - mean) / std::max(1.0, std::ceil(waves));
 }
 
 int Cost::pixels_a_turn() const { return 128 * problem.word_pixels(); }
@@ -261,7 +279,8 @@ Cost::Parts Cost::parts() const {
                                         : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
                                               chunk / c.store_groups;
     const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
-                           awaited + fragments + (needs.boxed ? box_sent * s.blocks : 0) + sectors / sectors_stored;
+                           awaited + fragments + (needs.boxed ? box_sent * s.blocks : 0) +
+                           sectors * (needs.one_by_one ? sectors_shared : 1) / sectors_stored;
     const double shared = k * steps * operands +
                           (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
                           static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
@@ -286,7 +305,10 @@ double Cost::cycles() const {
     total += disturbance * (product + load + store + memory - total);
     if (!problem.boxed() && bytes() > much_shared) total *= little_l1;
     if (c.piece < s.vectors && problem.transposed()) total *= boxes_in_pieces;
-    if (c.split == Split::phases) total *= unlike_warpgroups;
+    // Slabs that come in turn keep the two together (measured in fp32, with all residues along w, of rows that do not
+    // begin anywhere).
+    if (c.split == Split::phases && (c.resident || c.w_phases || problem.lanes() == 8 || needs.one_by_one))
+        total *= unlike_warpgroups;
     if (s.blocks == 1 && !needs.turned) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;

@@ -18,8 +18,9 @@ struct Cost {
     int weight_bytes() const;
     int load_turns() const;  // pieces of the patch that all load threads take once
 
-    // The share of all slabs, over all tiles, whose windows meet the image.
-    double share_met() const;
+    // The share of all slabs whose windows meet the image, for the multiprocessor that has most to do: in so many
+    // rounds of tiles it has one that meets most, and else what tiles meet on average.
+    double share_met(double waves) const;
 
     // Whether all patches of a tile have room at once, beside resident weights (measured in fp32).
     bool ring_holds_tile() const;

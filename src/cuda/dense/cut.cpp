@@ -11,8 +11,6 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr double straight_pays = 0.93;  // of the time of results that go through shared memory
-
 // The best estimate, or the configuration that was decided for another shape.
 std::optional<Cut> decided(std::optional<Choice> best, const Problem& problem, const Needs& needs,
                            const Target& target) {
@@ -62,17 +60,18 @@ std::optional<Cut> cut_by(const Config& config, const Surroundings& around, cons
     return cut.schedule ? std::optional(std::move(cut)) : std::nullopt;
 }
 
-// Where results go straight to memory unless another configuration is asked for: as far as it was measured (long sums
-// in TF32 of planes without stride).
-bool goes_straight(const Problem& problem) {
-    return problem.sums_are_long() && problem.arithmetic == Arithmetic::tf32 && !problem.strided() &&
+// Where results go straight to memory unless another configuration is asked for: as far as it was measured (in TF32, of
+// planes without stride: long sums, and rows of results that begin on 16 bytes).
+bool goes_straight(const Problem& problem, const Needs& needs) {
+    return (problem.sums_are_long() || problem.axes[3].out * needs.element_bytes % 16 == 0) &&
+           problem.arithmetic == Arithmetic::tf32 && !problem.strided() &&
            (problem.load == LoadMode::boxes || problem.load == LoadMode::rows || problem.load == LoadMode::planar);
 }
 
-// Long sums whose results go straight to memory, where that is estimated faster than the choice.
+// Results that go straight to memory, where that is estimated faster than the choice.
 std::optional<Cut> straight_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
     const auto needs = request.straight_needs();
-    if (!needs || !goes_straight(request.problem)) return std::nullopt;
+    if (!needs || !goes_straight(request.problem, request.needs)) return std::nullopt;
     auto rivals = choose(request.problem, *needs, target.multiprocessors, target.shared_bytes);
     if (rivals.empty()) return std::nullopt;
     // Tiles of long sums take alike: rounds that are not full cost as much as others.
@@ -80,7 +79,7 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
         return estimate(request.problem, of, config, s, target.multiprocessors, true);
     };
     if (choice && seconds(*needs, rivals[0].config, rivals[0].schedule) >=
-                      straight_pays * seconds(request.needs, choice->config, *choice->schedule))
+                      seconds(request.needs, choice->config, *choice->schedule))
         return std::nullopt;
     return Cut{rivals[0].config, std::make_shared<const Schedule>(std::move(rivals[0].schedule))};
 }

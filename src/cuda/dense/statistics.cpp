@@ -47,7 +47,8 @@ void Statistics::helpers() {
     if (std::none_of(partials.begin(), partials.end(), [](const Partial& p) { return p.pivot >= 0 || p.rest >= 0; }))
         return;
     t.line(
-        "// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, "
+        "// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after "
+        "another, "
         "and where");
     t.line("// they are all alike (outputs that no tap meets) rounding takes the same from each.");
     t.line("static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {");
@@ -263,9 +264,9 @@ void Statistics::flush(const std::string& row) {
             t.line("}");
         } else if (!(rows && epilogue_.derived(p))) {
             for (int j = 0; j < p.stats; ++j)
-                leave(p.first_stat + j, p.rest < 0 ? slot(p.first_stat + j, "c")
-                                                   : "with_rest(" + slot(p.first_stat, "c") + ", " +
-                                                         slot(p.rest, "c") + ")");
+                leave(p.first_stat + j, p.rest < 0
+                                            ? slot(p.first_stat + j, "c")
+                                            : "with_rest(" + slot(p.first_stat, "c") + ", " + slot(p.rest, "c") + ")");
         }
     }
     if (per_tile)
