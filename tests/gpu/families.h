@@ -25,6 +25,8 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         // Rows that begin anywhere, one by one in boxes.
         {"lines",
          "%x = input f32[2,40,9,37]\n  %w = param f32[40,72,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %z = silu(%y)"},
+        // A row under a tall kernel: every tile leaves out slabs of weights.
+        {"few_rows", "%x = input f32[4,32,1,64]\n  %w = param f32[32,64,9,3]\n  %y = conv_transpose(%x, %w)\n  %z = relu(%y)"},
         // Runs of eight columns and many rows, straight to memory or in boxes.
         {"strips", "%x = input f32[66,128,28,8]\n  %w = param f32[128,128,3,3]\n  %z = conv_transpose(%x, %w) padding=[1,1]"},
         // Dense passes behind one another, with buffers of rows that begin anywhere between them.
@@ -208,7 +210,8 @@ inline const std::vector<Family>& families() {
         {"boxed", f32, strict, last}, {"boxed", bf16, strict, last}, {"beside", f32, tf32, last}, {"beside", f16, strict, last},
         {"pairs", f16, strict, planes, unaligned}, {"d5", f32, tf32}, {"d5", f32, tf32, last},
         {"row_norm", f32, strict}, {"row_norm", f16, strict}, {"row_softmax", f32, tf32}, {"plane_norm", f32, tf32},
-        {"plane_norm", f32, tf32, planes, aligned, later}, {"centred", f32, tf32},
+        {"plane_norm", f32, tf32, planes, aligned, later}, {"centred", f32, tf32}, {"few_rows", f32, tf32}, {"few_rows", f32, strict},
+        {"few_rows", f16, strict},
     };
     return list;
 }
