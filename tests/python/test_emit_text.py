@@ -15,6 +15,7 @@ from transfuse.emit.text.brief import brief
 from transfuse.emit.text.jobs import jobs
 from transfuse.emit.text.sums import BY_TERMS, by_terms
 from transfuse.emit.text.sums import FUNCTION as FUNCTION_OF_SUMS
+from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import constants
 from transfuse.emit.text.whole import without_unread_members, without_unused_parameters
 from transfuse.emit.unread import methods_called
@@ -303,3 +304,11 @@ def test_what_two_kernels_share_stands_once():
     named, pieces = shared(text)
     assert named == {"F": function} and pieces.count("F") == 2
     assert "\n".join(named.get(p, p) for p in pieces) == text
+
+
+def test_a_block_has_a_name_where_more_than_two_jobs_ask_for_it():
+    first = "    const int block0 = blockIdx.x;\n    if (block0 < 1) {\n        f();\n    } else "
+    second = "{\n        const int block5 = block0 - 1;\n        g(block5 * 256 + threadIdx.x);\n    }"
+    third = " else {\n        h(block0 - 10);\n    }"
+    assert "block0" not in tidy(first + second) and "(blockIdx.x - 1) * 256 + threadIdx.x" in tidy(first + second)
+    assert "block0 = blockIdx.x" in tidy(first + "if (block0 < 10) " + second + third)

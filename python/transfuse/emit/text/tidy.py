@@ -14,7 +14,8 @@ TIDY = [
     (re.compile(r"\{\n +(v\[j\]) = 0;\n +if \(([^\n]*)\) \1 = ([^\n]*);\n +\}"), r"\1 = \2 ? \3 : 0.f;"),
     (
         re.compile(
-            r"const int (block\d+) = blockIdx\.x;\n(\s+)if \(\1 < 1\) \{(.*?)(?<=\n) *const int (block\d+) = \1 - 1;\n(.*?)\b\4 \* 256 \+",
+            r"const int (block\d+) = blockIdx\.x;\n(\s+)if \(\1 < 1\) \{(.*?)(?<=\n) *const int (block\d+) = \1 - 1;\n(.*?)\b\4 \* 256 \+"
+            r"(?!.*\b(?:\1|\4)\b)",  # jobs behind the second one look at it, too
             re.S,
         ),
         r"if (blockIdx.x == 0) {\3\5(blockIdx.x - 1) * 256 +",
