@@ -205,6 +205,20 @@ def test_kernels_of_a_file_compute_what_the_model_does(row, tmp_path, monkeypatc
     assert not left  # no call was left to PyTorch
 
 
+def in_16_bits(space: dict, theirs: dict, shape) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a file's kernels make of bf16, and float64."""
+    torch.manual_seed(0)
+    reference = theirs["Model"](*theirs["get_init_inputs"]()).bfloat16()
+    model = space["ModelNew"](*theirs["get_init_inputs"]()).bfloat16()
+    model.load_state_dict(reference.state_dict())
+    x = torch.rand(shape).bfloat16()
+    with torch.no_grad():
+        found, truth = model(x), copy.deepcopy(reference).double()(x.double())
+    assert found.dtype == torch.bfloat16
+    assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())  # no call was left to PyTorch
+    return found, truth
+
+
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
 def test_elements_of_16_bits_are_read_by_as_many_bytes(tmp_path, monkeypatch):
     """A's rows: vectors of eight, twice as many rows at once; what is summed is the same."""
@@ -215,16 +229,8 @@ def test_elements_of_16_bits_are_read_by_as_many_bytes(tmp_path, monkeypatch):
     assert "tf_vector<STORED, PICK(4, 8)>" in text
     space, theirs = emulated(text, tmp_path, 80, "Bfloat"), namespace(path.read_text())
     for shape in CASES["A"]:
-        torch.manual_seed(0)
-        reference = theirs["Model"](*theirs["get_init_inputs"]()).bfloat16()
-        model = space["ModelNew"](*theirs["get_init_inputs"]()).bfloat16()
-        model.load_state_dict(reference.state_dict())
-        x = torch.rand(shape).bfloat16()
-        with torch.no_grad():
-            found, truth = model(x), copy.deepcopy(reference).double()(x.double())
-        assert found.dtype == torch.bfloat16
+        found, truth = in_16_bits(space, theirs, shape)
         torch.testing.assert_close(found.double(), truth, rtol=2**-8, atol=0)  # rounded once
-    assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
@@ -237,16 +243,7 @@ def test_tensor_cores_with_elements_of_16_bits(row, shape, tmp_path, monkeypatch
     text = emit.emit(path)
     assert '"HALF"' in text and text.count("\n") < 600
     space, theirs = emulated(text, tmp_path, 90, "Bfloat", "-DHALF"), namespace(path.read_text())
-    torch.manual_seed(0)
-    reference = theirs["Model"](*theirs["get_init_inputs"]()).bfloat16()
-    model = space["ModelNew"](*theirs["get_init_inputs"]()).bfloat16()
-    model.load_state_dict(reference.state_dict())
-    x = torch.rand(shape).bfloat16()
-    with torch.no_grad():
-        found, truth = model(x), copy.deepcopy(reference).double()(x.double())
-    assert found.dtype == torch.bfloat16
-    assert deviation(found, truth) <= 0.01
-    assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())
+    assert deviation(*in_16_bits(space, theirs, shape)) <= 0.01
 
 
 def gradients(model, x) -> dict:

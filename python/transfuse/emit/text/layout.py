@@ -280,9 +280,9 @@ def beside(text: str) -> str:
     on that of its text, where there is room."""
 
     def nested(m: re.Match) -> str:
-        head = f"{m['I']}{m['head']} {m['inner']}"
+        head, end = f"{m['I']}{m['head']} {m['inner']}", f"{m['I']}}}" if m["inner"].endswith("{") else ""
         body = re.sub(rf"(?m)^{m['I']}    ", m["I"], m["body"])
-        return f"{head}\n{body}{m['I']}}}" if len(head) <= WIDTH else m[0]
+        return f"{head}\n{body}{end}" if len(head) <= WIDTH else m[0]
 
     def governed(m: re.Match) -> str:
         line = f"{m['head']} {m['one']}"
@@ -292,9 +292,4 @@ def beside(text: str) -> str:
         line = f"{m['text']} {m['operands']}"
         return line if len(line) <= WIDTH else m[0]
 
-    def nest(m: re.Match) -> str:
-        head = f"{m['I']}{m['head']} {m['inner']}"
-        body = re.sub(rf"(?m)^{m['I']}    ", m["I"], m["body"])
-        return f"{head}\n{body}" if len(head) <= WIDTH else m[0]
-
-    return OPERANDS.sub(told, GOVERNED.sub(governed, OPEN.sub(nest, NEST.sub(nested, text))))
+    return OPERANDS.sub(told, GOVERNED.sub(governed, OPEN.sub(nested, NEST.sub(nested, text))))
