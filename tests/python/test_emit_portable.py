@@ -11,12 +11,12 @@ from transfuse.emit import portable
 SHIM = """
 #define __global__
 #define __launch_bounds__(n)
-static struct { long long x; } blockIdx, threadIdx;
+static struct { long long x; } blockIdx, threadIdx, gridDim = {3};
 """
 RUN = """
-extern "C" void run_all(const float* x, const float* weight, const float* bias, float* y, const Extents* s, long long blocks) {
-    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < 256; threadIdx.x++) direct(x, weight, GIVEN y, *s);
+extern "C" void run_all(const float* x, const float* weight, const float* bias, float* y, const int* size) {
+    for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
+        for (threadIdx.x = 0; threadIdx.x < 256; threadIdx.x++) direct(x, weight, GIVEN);
 }
 """
 
@@ -40,14 +40,20 @@ def test_it_computes_what_pytorch_does(case, tmp_path):
     text = f"convolve(x, w, {'b' if biased else 'None'}, {', '.join(map(str, how))})"
     found = portable.called([(text, {"w": tuple(weight.shape)})])
     kernel, _, _ = portable.texts(found, transposed)
-    given = RUN.replace("GIVEN", "bias," if biased else "")
-    (tmp_path / "direct.cpp").write_text(SHIM + kernel.replace("STORED", "float") + given)
+    given = ["bias"] * biased + ["y"] + [f"size[{i}]" for i in range(x.dim() - 1)]
+    (tmp_path / "direct.cpp").write_text(
+        SHIM + kernel.replace("STORED", "float") + RUN.replace("GIVEN", ", ".join(given))
+    )
     library = tmp_path / "direct.so"
     subprocess.run(["c++", "-O1", "-shared", "-fPIC", tmp_path / "direct.cpp", "-o", library], check=True)
-    y = torch.full(wanted.shape, float("nan"))
-    sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
+    leaves, outputs = portable.program(found)
+    assert [eval(leaf)[0] for leaf in leaves] == ["x", "weight", "bias"][: 2 + biased]
+    (shape,) = eval(outputs)(x.shape[0], *x.shape[2:])
+    assert shape == tuple(wanted.shape)
+    y = torch.full(shape, float("nan"))
+    sizes = (ctypes.c_int * (x.dim() - 1))(x.shape[0], *x.shape[2:])
     at = [ctypes.c_void_p(t if t is None else t.data_ptr()) for t in (x, weight, bias, y)]
-    ctypes.CDLL(library).run_all(*at, sizes, ctypes.c_longlong(-(-y.numel() // 256)))
+    ctypes.CDLL(library).run_all(*at, sizes)
     assert torch.allclose(y.double(), wanted, rtol=1e-5, atol=1e-6)
 
 

@@ -34,7 +34,6 @@ class Part:
     gradient: Part | None = None  # its gradients, where kernels of the file compute them
     derived: bool = True  # whether PyTorch is told the derivation's result, where a formula is left
     follows: bool = False  # whether its kernels say numbers that follow from sizes
-    portable: bool = True  # whether a kernel of its own convolves what they cannot take; else PyTorch's does
 
     @property
     def outputs(self) -> int:

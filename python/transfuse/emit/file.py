@@ -27,6 +27,7 @@ from transfuse.emit.model_class import WIDTH, model_class
 from transfuse.emit.formula import Unstated
 from transfuse.emit.launches import Kernel
 from transfuse.emit.text import layout
+from transfuse.emit.text.fewer import fewer
 from transfuse.emit.text.words import words
 
 
@@ -37,7 +38,7 @@ ARITHMETICS = ("fp32", "wide", "strict", "half")
 def write(found, ref: Reference, modes, half: bool = False) -> str:
     """With kernels of their own for as many sizes and arithmetics as leave the file short enough to read. Without them rows of another
     length than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
-    PyTorch's operators; so do, at last, other GPUs and other sizes. half: kernels for 16 bits alone, where tensor cores have them."""
+    PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
     if any(part.rounds for mode in modes for part in mode.parts):
         modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
@@ -49,7 +50,6 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
         *([(_without_general,)] if any(not condition for p in parts for condition, _ in p.programs["fp32"]) else []),
         *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
         (_without_gradient, _shorter),
-        (_without_gradient, _shorter, _without_portable),
     ]
     for less in ways[:1] if any(part.network for part in parts) else ways:
         told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
@@ -103,10 +103,6 @@ def _shorter(part):
     return replace(part, programs=plain, derived=False, follows=True)
 
 
-def _without_portable(part):
-    return replace(part, portable=False)
-
-
 def _without_gradient(part):
     return replace(part, gradient=None)
 
@@ -158,7 +154,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
         for p, text in zip(parts, regions)
-        if p.falls and p.portable and tensor_cores and not network  # other kernels run on every GPU
+        if p.falls and tensor_cores and not network  # other kernels run on every GPU
     ]
     convolutions = portable.called(written)
     direct, launched, convolve = portable.texts(convolutions, transposed) if convolutions else ("", "", "")
@@ -167,6 +163,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         source = source.replace(direct, portable.of_floats(direct)) if direct else source
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = source if network else words(source)
+    source = fewer(source) if long else source
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     model = model_class(found, ref, modes, network)
     sections = [
@@ -191,7 +188,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         ),
         runtime.helpers("\n".join(regions), model),
         *(text for text in regions if text.startswith("def ")),
-        functions.programs(parts, regions, statistics),
+        functions.programs(parts, regions, statistics, portable.program(convolutions)),
         gradients.function(backward[0].name, backward[0].programs["fp32"][0][1])
         if backward
         else runtime.function(statistics, [functions.name_of(text) for text in regions]),

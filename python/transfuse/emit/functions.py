@@ -23,8 +23,8 @@ def _serving(part):
     return part.programs.of("wide")[-1][1]
 
 
-def programs(parts, regions: list[str], statistics: bool) -> str:
-    """What `run` is told of each program."""
+def programs(parts, regions: list[str], statistics: bool, portable: tuple[list[str], str] | None) -> str:
+    """What `run` is told of each program; portable: of that for other GPUs."""
     entries, leaves, outputs = [], {}, {}
     for part in parts:
         at, extents = part.sized, _serving(part).extents
@@ -42,6 +42,7 @@ def programs(parts, regions: list[str], statistics: bool) -> str:
         )
         said = said.replace(": its leaves'", ": leaves'").replace("; its outputs'", "; outputs'")
         said += f"\nLEAVES = [{wrapped_list(leaves[parts[1].name], ' ' * 9)}]"
+        every = leaves[parts[1].name]
         leaves, outputs[parts[1].name] = {name: "LEAVES" for name in leaves}, own
     for part, text in zip(parts, regions):
         told, results = leaves[part.name], f", {part.sized.region.differentiable}" if statistics else ""
@@ -52,6 +53,14 @@ def programs(parts, regions: list[str], statistics: bool) -> str:
             behind = NEW if told == "LEAVES" or text.startswith("lambda ") else " "
             entry = f'    "{part.name}": ({told},{apart}{outputs[part.name]},{behind}{name_of(text)}{results}),'
         entries.append(entry)
+    if portable:
+        told, shapes = portable
+        given = f"[{', '.join(told)}],{NEW}"
+        shape_of = lambda leaf: leaf.partition(", ")[2]  # noqa: E731
+        if both and [*map(shape_of, told)] == [*map(shape_of, every[: len(told)])]:
+            given = f"LEAVES[:{len(told)}], "
+        shapes = both[1] if both and outputs[parts[0].name].startswith(f"{shapes[:-1]}, ") else shapes
+        entries.append(f'    "convolve": ({given}{shapes}, None{", 1" * statistics}),')
     return "\n".join([said, "PROGRAMS = {", *entries, "}"])
 
 
@@ -94,8 +103,7 @@ def _as_written(part, names: list[str]) -> str:
         and lines[-2].startswith(f"{match[1]} = ")
     ):
         lines[-2:] = [f"return [{lines[-2].removeprefix(f'{match[1]} = ')}]"]
-    also = " and the portable path computes" if part.portable else ", and what runs elsewhere"
-    also = also if part.falls else ""
+    also = " and the portable path computes" if part.falls else ""
     return "\n".join([
         f"def {part.name}_as_written({', '.join(['convolve', *names])}):",
         f'    """In PyTorch\'s operators, convolutions apart: what backward differentiates{also}."""',

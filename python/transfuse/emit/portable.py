@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from math import prod
 
+from transfuse.emit.sizes import AXES
 from transfuse.emit.text.layout import WIDTH
 
 CALL = re.compile(r"\bconvolve\(\w+, (\w+), (\w+), (\[[^]]*\], \[[^]]*\], \[[^]]*\], (?:True|False), \[[^]]*\], \d+)\)")
@@ -26,6 +27,7 @@ class Convolution:
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     transposed: bool
+    beyond: tuple[int, ...]  # output_padding
     groups: int
 
     @property
@@ -49,51 +51,42 @@ def called(regions: list[tuple[str, dict[str, tuple]]]) -> list[Convolution | No
     for text, shapes in regions:
         calls = [(m[1], m[2], ast.literal_eval(f"({m[3]})")) for m in CALL.finditer(text)]
         found += [None] * (len(re.findall(r"\bconvolve\(", text)) - len(calls))
-        for weight, bias, (stride, padding, dilation, transposed, _, groups) in calls:
+        for weight, bias, (stride, padding, dilation, transposed, beyond, groups) in calls:
             lists = tuple(stride), tuple(padding), tuple(dilation)
             known = weight in shapes and len({len(stride), len(shapes[weight]) - 2}) == 1
             found.append(
-                Convolution(tuple(shapes[weight]), bias != "None", *lists, transposed, groups) if known else None
+                Convolution(tuple(shapes[weight]), bias != "None", *lists, transposed, tuple(beyond), groups)
+                if known
+                else None
             )
     return found
 
 
 ONE = r"""
-// The portable path, for any GPU and size: a thread computes one output o; along each axis @RULE@.
-struct Extents { int batch, in[@AXES@], out[@AXES@]; };
-__global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* weight, @BIAS_GIVEN@STORED* y, Extents s) {
-    const long long at = blockIdx.x * 256ll + threadIdx.x, plane = at@PER_PLANE@, n = plane / @CHANNELS@;
-    const int co = plane % @CHANNELS@@GROUP@@OUTPUT@;
-    if (n >= s.batch) return;
-    double sum = @BIAS@;
-    for (int k = 0; k < @TAPS@; k++) {
-        const int @UP@;
-        if (@OUTSIDE@) continue;
-        float part = 0;
-        for (int ci = 0; ci < @CIN@; ci++)
-            part += (float)x[@PIXEL@] * (float)weight[@WEIGHT@ * @TAPS@ + k];
-        sum += part;
+// The portable path, for any GPU and size: a thread computes output o, then another; along each axis @RULE@.
+__global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* weight, @BIAS_GIVEN@STORED* y, @SIZES@) {
+    const int @OUT@;
+    for (long long at = blockIdx.x * 256 + threadIdx.x; at < @CHANNELS@ll * batch@OUTPUTS@; at += gridDim.x * 256) {
+        const int plane = at@PER_PLANE@, n = plane / @CHANNELS@, co = plane % @CHANNELS@@GROUP@;
+        double sum = @BIAS@;
+        for (int k = 0; k < @TAPS@; k++) {
+            const int @UP@;
+            if (@OUTSIDE@) continue;
+            float part = 0;
+            for (int ci = 0; ci < @CIN@; ci++)
+                part += (float)x[@PIXEL@] * (float)weight[@WEIGHT@ * @TAPS@ + k];
+            sum += part;
+        }
+        y[at] = float(sum);
     }
-    y[at] = float(sum);
 }
 """
 ONE_HOST = r"""
-extern "C" long long convolve(STORED* const* at, const Extents* s, cudaStream_t stream, int, int) {
-    direct<<<(unsigned)ceil_div(@CHANNELS@ll * s->batch@OUTPUTS@, 256), 256, 0, stream>>>(at[0], at[1], @BIAS_AT@at[3], *s);
+extern "C" long long convolve(STORED* const* leaf, const long long* size, cudaStream_t stream, int, int asks) {
+    if (!asks) direct<<<4096, 256, 0, stream>>>(@GIVEN@);
     return (long long)cudaGetLastError();
 }
 """
-ONE_PYTHON = '''
-
-def convolve(x, weight, bias, *how):
-    """What torch.ops.aten.convolution computes, by the portable kernel."""
-@WHOLE@    y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
-    function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
-    at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
-    sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
-    function(at, sizes, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(x.get_device())), arch, False)
-    return y@BACK@
-'''
 
 KERNEL = r"""
 // The portable path, for any GPU and size: a thread computes one output o; along each axis @RULE@.
@@ -163,10 +156,10 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
 
 
 def texts(convolutions: list[Convolution | None], transposed: bool) -> tuple[str, str, str]:
-    """Device code, host code and Python of the portable path for the file's convolutions."""
+    """Device code, host code and Python of the portable path for the file's convolutions: a function, or what calls a program of one."""
     if len({*convolutions}) == 1 and convolutions[0]:
         words = _words(convolutions[0])
-        return _filled(ONE, words), _filled(ONE_HOST, words), ONE_PYTHON
+        return _filled(ONE, words), _filled(ONE_HOST, words), words["@CALL@"]
     python = PYTHON.replace("@EITHER@", "" if transposed else ", int(transposed)")
     return _filled(KERNEL, TRANSPOSED if transposed else EITHER), HOST, python
 
@@ -188,54 +181,82 @@ def _filled(text: str, words: dict[str, str]) -> str:
 
 def _words(c: Convolution) -> dict[str, str]:
     axes = "dhw"[3 - len(c.stride) :]
-    last = len(axes) - 1
+    sizes, out = AXES[len(c.weight)], [f"out_{axis}" for axis in axes]
     behind = [prod(c.weight[3 + a :]) for a in range(len(axes))]  # taps of the axes behind
-    up, outside, pixel = [], [], f"(n * {c.cin * c.groups} + {'first + ' if c.groups > 1 else ''}ci)"
-    for a, axis in enumerate(axes):
+    up, outside, pixel = [], [], f"(n * {c.cin * c.groups}ll + {'first + ' if c.groups > 1 else ''}ci)"
+    per = lambda a: "".join(f" / {n}" for n in reversed(out[a:]))  # noqa: E731
+    for a, (axis, size) in enumerate(zip(axes, sizes[1:])):
         tap = f"k{f' / {behind[a]}' if behind[a] > 1 else ''}{f' % {c.weight[2 + a]}' if a else ''}"
         tap = "0" if c.weight[2 + a] == 1 else tap if c.dilation[a] == 1 else f"{tap} * {c.dilation[a]}"
-        step, pad = c.stride[a], c.padding[a]
+        step, pad, at = c.stride[a], c.padding[a], f"at{per(a + 1)} % {out[a]}"
         if c.transposed:
-            up.append(f"{axis} = o{axis}{f' + {pad}' if pad else ''}{f' - {tap}' if tap != '0' else ''}")
+            up.append(f"{axis} = {at}{f' + {pad}' if pad else ''}{f' - {tap}' if tap != '0' else ''}")
             own = f"{axis} / {step}" if step > 1 else axis
-            outside += [f"{axis} < 0", *([f"{axis} % {step}"] if step > 1 else []), f"{own} >= s.in[{a}]"]
+            outside += [f"{axis} < 0", *([f"{axis} % {step}"] if step > 1 else []), f"{own} >= {size}"]
         else:
             own = axis
-            scaled = f"o{axis} * {step}" if step > 1 else f"o{axis}"
-            up.append(f"{axis} = {scaled}{f' + {tap}' if tap != '0' else ''}{f' - {pad}' if pad else ''}")
-            outside += [f"{axis} < 0", f"{axis} >= s.in[{a}]"]
-        pixel = f"{pixel} * s.in[{a}] + {own}" if a == last else f"({pixel} * s.in[{a}] + {own})"
-    per = lambda a: "".join(f" / s.out[{b}]" for b in range(last, a, -1))  # noqa: E731
-    output = [f"o{axis} = at{per(a)} % s.out[{a}]" for a, axis in enumerate(axes)]
+            up.append(
+                f"{axis} = {at}{f' * {step}' if step > 1 else ''}{f' + {tap}' if tap != '0' else ''}{f' - {pad}' if pad else ''}"
+            )
+            outside += [f"{axis} < 0", f"{axis} >= {size}"]
+        pixel = f"{pixel} * {size} + {own}" if axis == "w" else f"({pixel} * {size} + {own})"
     inputs, channel = ("(first + ci)", f"co % {c.cout}") if c.groups > 1 else ("ci", "co")
+    tensors = ["x", "weight", *["bias"] * c.biased]
     return {
         "@RULE@": TRANSPOSED["@RULE@"] if c.transposed else "stride * o + dilation * k = i + padding",
-        "@AXES@": str(len(axes)),
+        "@SIZES@": ", ".join(f"int {n}" for n in sizes),
+        "@OUT@": ", ".join(f"{n} = {e}" for n, e in zip(out, _outputs(c, " / "))),
         "@BIAS_GIVEN@": "const STORED* bias, " if c.biased else "",
-        "@BIAS_AT@": "at[2], " if c.biased else "",
         "@BIAS@": "(float)bias[co]" if c.biased else "0",
-        "@PER_PLANE@": per(-1),
+        "@PER_PLANE@": per(0),
         "@CHANNELS@": str(c.cout * c.groups),
         "@GROUP@": f", first = co / {c.cout} * {c.cin}" if c.groups > 1 else "",
-        "@OUTPUT@": "".join(f", {text}" for text in output),
         "@TAPS@": str(c.taps),
         "@UP@": ", ".join(up),
         "@OUTSIDE@": " || ".join(outside),
         "@CIN@": str(c.cin),
         "@PIXEL@": pixel,
         "@WEIGHT@": f"({inputs} * {c.cout} + {channel})" if c.transposed else f"(co * {c.cin} + ci)",
-        "@OUTPUTS@": "".join(f" * s->out[{a}]" for a in range(len(axes))),
+        "@OUTPUTS@": "".join(f" * {n}" for n in out),
+        "@GIVEN@": ", ".join(
+            [f"leaf[{i}]" for i in range(len(tensors) + 1)] + [f"size[{i}]" for i in range(len(sizes))]
+        ),
+        "@CALL@": f'lambda {", ".join(tensors)}, *_: run("convolve", {", ".join(tensors)})[0]',
     }
 
 
+def _outputs(c: Convolution, divided: str) -> list[str]:
+    """How long the output is along each axis, in C++ or Python."""
+    found = []
+    for a, size in enumerate(AXES[len(c.weight)][1:]):
+        step, reach = c.stride[a], c.dilation[a] * (c.weight[2 + a] - 1) - 2 * c.padding[a]
+        scale = f"{step} * " if c.transposed and step > 1 else ""
+        more = reach + 1 - step + c.beyond[a] if c.transposed else step - reach - 1
+        sum_ = f"{scale}{size} {'-' if more < 0 else '+'} {abs(more)}" if more else f"{scale}{size}"
+        found.append(f"({sum_}){divided}{step}" if step > 1 and not c.transposed else sum_)
+    return found
+
+
+def program(convolutions: list[Convolution | None]) -> tuple[list[str], str] | None:
+    """What `run` is told of the portable kernel, where it is for one convolution: of leaves names and shapes, and outputs."""
+    if len({*convolutions}) != 1 or not convolutions[0]:
+        return None
+    c = convolutions[0]
+    sizes = ", ".join(f'"{n}"' for n in AXES[len(c.weight)][1:])
+    leaves = [f'("x", ("batch", {c.cin * c.groups}, {sizes}))', f'("weight", {c.weight})']
+    shape = ", ".join(["batch", str(c.cout * c.groups), *_outputs(c, " // ")])
+    outputs = f"lambda {', '.join(AXES[len(c.weight)])}: [({shape})]"
+    return [*leaves, *[f'("bias", ({c.cout * c.groups},))'] * c.biased], outputs
+
+
 def python(text: str, builds: list[str], floats: bool) -> str:
-    """floats: the file's kernels are for fp32 alone."""
+    """The function, where there is one. floats: the file's kernels are for fp32 alone."""
+    if text.startswith("lambda "):
+        return ""
     told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
     converted = "    dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float() for t in (x, weight, bias)]\n"
-    whole = "    x, weight = x.contiguous(), weight.contiguous()\n"
     return _filled(text, {
         "@FLOATS@": converted if floats else "",
-        "@WHOLE@": converted.replace("float()", "float().contiguous()") if floats else whole,
         "@DTYPE@": "" if floats else "x.dtype, ",
         "@TOLD@": told if len(builds) > 1 else "",
         "@BACK@": ".to(dtype)" if floats else "",

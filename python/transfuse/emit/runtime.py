@@ -215,6 +215,9 @@ def text(
         asked = f"    strict = {strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32\n"
         portable_when, by = "strict or need in (-2, -3)", "torch.ops.aten.convolution if strict else @CONVOLVE@"
         by = by if convolve else "@CONVOLVE@"
+    elsewhere = ""
+    if convolve.startswith("lambda "):
+        elsewhere, by = f"        convolve = {by.replace('@CONVOLVE@', convolve)}  # the portable kernel\n", "convolve"
     as_written = f"written({by}, *given)"
     if statistics:
         as_written = f"[t if i < results else t.float() for i, t in enumerate({as_written})]"
@@ -261,7 +264,7 @@ def text(
         else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
         "@ELSEWHERE@": "; what its kernels cannot take is computed as it is written" if falls else "",
         "@WRITTEN@": "written" if falls else "_",
-        "@PORTABLE@": f"{asked}    if {portable_when}:\n        return {as_written}\n" if falls else "",
+        "@PORTABLE@": f"{asked}    if {portable_when}:\n{elsewhere}        return {as_written}\n" if falls else "",
         "@LEAVES@": leaves,
         "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
         "@RESULTS@": ", results" if statistics else "",

@@ -34,6 +34,7 @@ def formulas(text: str) -> str:
         line = lines[i]
         if line and not line.startswith((" ", "}", "#", "//")):
             known = {**tables, **types_in(line)}
+        known["return"] = "double" if "tf_sums<" in line else None  # a term is added to a sum of it
         lines[i] = BESIDE.sub(lambda m: _beside(m, known), line)  # noqa: B023
         match = OPENED.fullmatch(line)
         if match and ("tf_each(" in line or "tf_sums<" in line or line.lstrip().startswith(("}, [&]", "[&]"))):
@@ -93,7 +94,7 @@ def _plain(item, known: dict[str, str]):
 def _becomes(s: Statement, known: dict[str, str]) -> str | None:
     """The type that a statement makes of its value."""
     if s.type or s.name == "return ":
-        return s.type or None
+        return s.type or known.get("return")
     place = s.name[HEADS.match(s.name).end() :].rpartition(" ")[0].rpartition(" ")[0]
     if place.startswith("double "):
         return "double"

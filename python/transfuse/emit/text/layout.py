@@ -153,37 +153,44 @@ def _braced(head: str, block: Node, depth: int, note: str, tail: str = "", one: 
 
 
 def wrapped(indent: str, text: str, note: str) -> list[str]:
-    """Broken behind commas and operators where it is too long for a line."""
+    """Broken behind commas and operators where it is too long for a line; between numbers of a list if that takes fewer lines."""
+    lines = min((_broken(indent, text, lists) for lists in (False, True)), key=len)
+    lines[-1] += note
+    return lines
+
+
+def _broken(indent: str, text: str, lists: bool) -> list[str]:
     lines: list[str] = []
     for line in text.split("\n"):
         line = (indent if not line.startswith("#") else "") + line.strip()
         while len(line) > _widths[-1]:
-            cut = _break(line, _widths[-1])
+            cut = _break(line, _widths[-1], lists)
             if cut is None:
                 break
             lines.append(line[:cut].rstrip())
             line = f"{indent}    {line[cut:].lstrip()}"
         lines.append(line)
-    lines[-1] += note
     return lines
 
 
-def _break(line: str, width: int) -> int | None:
-    """Where to break: the least nested comma or operator in the last part of the line, outside strings."""
-    best, depth, quoted = None, 0, False
+def _break(line: str, width: int, lists: bool) -> int | None:
+    """Where to break: the least nested comma or operator in the last part of the line, outside strings. lists: commas of one that
+    stands in no other brackets are as good as those around it."""
+    best, depth, quoted, opened = None, 0, False, []
     for i, c in enumerate(line[:width]):
         if c == '"' and line[i - 1] != "\\":
             quoted = not quoted
         if quoted:
             continue
         depth += (c in "([{") - (c in ")]}")
+        opened = [*opened, c] if c in "([{" else opened[:-1] if c in ")]}" else opened
         rest = line[i + 1 :]
         if i > len(line) - len(line.lstrip()) + 24 and (
             (c == "," and rest.startswith(" "))
             or (c == " " and re.match(r"(?:\|\||&&|\?|:|\+) ", rest))
             or (c == ";" and rest.startswith(" "))
         ):
-            score = (-depth, i)
+            score = (0 if lists and opened == ["{"] else -depth, i)
             if best is None or (score[0] >= best[0] if i > width // 2 or best[1] < width // 2 else False):
                 best = score
     return best[1] + 1 if best else None
@@ -271,7 +278,12 @@ OPEN = re.compile(
 (?P<body>(?:(?P=I)\ {8}[^\n]*\n)+)""",
     re.M | re.X,
 )
-GOVERNED = re.compile(r"^(?P<head>(?P<I> *)(?:if|(?:UNROLL )?for) \([^\n]*\))\n(?P=I)    (?P<one>[^\n{}]*;)$", re.M)
+GOVERNED = re.compile(
+    r"^(?P<head>(?P<I> *)(?:if|(?:UNROLL )?for) \([^\n]*\)"
+    r"|(?P<J> *)if \([^\n]*\n(?:(?P=J)    (?:&&|\|\|)[^\n]*\n)*(?P=J)    (?:&&|\|\|)[^\n]*\))\n"
+    r"(?:(?P=I)|(?P=J))    (?P<one>(?!&&|\|\|)[^\n]*;)$",
+    re.M,
+)
 OPERANDS = re.compile(r"^(?P<text> +[^\n]*\")\n +(?P<operands>: [^\n]*\);)$", re.M)
 
 
@@ -285,11 +297,17 @@ def beside(text: str) -> str:
         return f"{head}\n{body}{end}" if len(head) <= WIDTH else m[0]
 
     def governed(m: re.Match) -> str:
-        line = f"{m['head']} {m['one']}"
-        return line if len(line) <= WIDTH and "//" not in line else m[0]
+        text = f"{m['head']} {m['one']}"
+        whole = m["one"].count("{") == m["one"].count("}") and "//" not in text
+        return text if whole and len(text.split("\n")[-1]) <= WIDTH else m[0]
 
     def told(m: re.Match) -> str:
         line = f"{m['text']} {m['operands']}"
         return line if len(line) <= WIDTH else m[0]
 
     return OPERANDS.sub(told, GOVERNED.sub(governed, OPEN.sub(nested, NEST.sub(nested, text))))
+
+
+def lines_of(text: str) -> int:
+    """How many lines code takes in the end."""
+    return beside(folded(text)).count("\n")

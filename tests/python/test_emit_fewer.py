@@ -1,0 +1,167 @@
+"""Long files: what is said in fewer lines."""
+
+import subprocess
+
+import pytest
+
+from transfuse.emit.text import fewer, fewer_names, layout
+from transfuse.emit.text.same_elements import same_elements
+
+ROWS = """DEVICE void sums(const float* p, double* to, int begin, int rows, int height, int depth) {
+    for (int t = 0; t < rows; t += 32) {
+        const int q = t / height, i = t % height, j = begin + q;
+        if (i > 0 && j < depth) to[0] += p[t];
+    }
+}
+"""
+
+
+def test_numbers_that_are_read_once_stand_there_if_that_takes_fewer_lines():
+    text = fewer.fewer(ROWS)
+    assert "    for (int t = 0; t < rows; t += 32)\n        if (t % height > 0 && begin + t / height < depth)" in text
+    several = ROWS.replace("j < depth)", "j < depth && j > q)")
+    assert "q = t / height, i = t % height, j = begin + q;" in fewer.fewer(several)
+
+
+@pytest.mark.parametrize(
+    "before, behind",
+    [
+        ("int n = a;", "n++; to[0] = x;"),  # what it is computed from changes
+        ("", "{ const int a = 3; to[a] = x; }"),  # a name means something else there
+        ("const int n = to[a];", "to[a] = 1; to[0] = x;"),
+    ],
+)
+def test_numbers_that_would_not_be_the_same_stay(before, behind):
+    lines = [
+        "static __device__ void f(int* to, int a) {",
+        "    " + before,
+        "    const int x = (n);" if "n " in before else "    const int x = a + 1;",
+    ]
+    text = "\n".join([*lines, *("    " + s for s in behind.split(" ; ")), "}"]) + "\n"
+    assert "x = " in fewer.fewer(text)
+
+
+def test_names_in_branches_of_the_preprocessor_stay():
+    branches = "#if PICK(1, 0)\n    const int x = a;\n#else\n    const int x = a + 1;\n#endif\n"
+    text = f"DEVICE void f(int* to, int a) {{\n{branches}    to[x] = 0;\n}}\n"
+    assert fewer.fewer(text) == text
+
+
+TRANSPOSED = """DEVICE void f(float* to, const float* from, int t) {
+    UNROLL for (int turn = 0; turn < TURNS; turn++) {
+        const int p = turn * THREADS + t;
+        if (p >= WORDS) continue;
+        UNROLL for (int k = 0; k < 4; k++) to[k * WORDS + p] = from[p];
+    }
+}
+"""
+
+
+def test_a_statement_that_a_loop_may_skip_has_a_condition():
+    asked = fewer.conditions(TRANSPOSED)
+    assert "        if (p < WORDS)\n            UNROLL for (int k" in asked and "continue" not in asked
+    within = TRANSPOSED.replace("UNROLL for (int turn = 0; turn < TURNS; turn++)", "if (turn < TURNS)")
+    assert fewer.conditions(within) == within  # it would skip what a loop around this does behind it
+
+
+PRODUCTS = """DEVICE void f(float* acc, int warpgroup) {
+    unsigned long long pixels = descriptor(0, 16), tiles;
+    pixels += warpgroup * PICK(72, 36);
+    UNROLL for (int part = 0; part < 2; part++) {
+        tiles = descriptor(part, 1024);
+        UNROLL for (int j = 0; j < 18; j++) product(acc, tiles + 128 * j, pixels + j);
+    }
+}
+"""
+
+
+def test_names_are_declared_where_they_are_given_their_values():
+    text = fewer.fewer(PRODUCTS)
+    assert "    unsigned long long pixels = descriptor(0, 16) + warpgroup * PICK(72, 36);\n" in text
+    assert "        const unsigned long long tiles = descriptor(part, 1024);\n" in text
+    kept = PRODUCTS.replace("    }\n}", "    }\n    product(acc, tiles, pixels);\n}")
+    assert ", tiles;" in fewer.fewer(kept)  # read behind the loop
+
+
+def test_constants_and_instructions_have_one_name_each():
+    text = "constexpr int PLANE = PICK(3, 4), BYTES = PICK(5, 6);\nconstexpr int WORDS = PICK(3, 4), LANES = 4;\n"
+    text += "int f() { return WORDS; }\n"
+    assert fewer_names.equal_numbers(text) == (
+        "constexpr int PLANE = PICK(3, 4), BYTES = PICK(5, 6), LANES = 4;\nint f() { return PLANE; }\n"
+    )
+    assert fewer_names.one_instruction('    PTX("a;");\n    PTX("b;");\n') == '    PTX("a;\\n\\tb;");\n'
+
+
+LOADED = """// Four numbers.
+DEVICE void load(float (&r)[8], const float* from) {
+    UNROLL for (int i = 0; i < 8; i += 4) *(float4*)(r + i) = *(const float4*)(from + i);
+}
+DEVICE void g(const float* table, int row) {
+    float a[8], b[8];
+    load(a, table + row);
+    load(b, (const float*)(shared + AT) + row);
+}
+"""
+
+
+def test_a_function_of_one_statement_stands_where_it_is_called():
+    text = fewer_names.one_line_functions(LOADED)
+    assert "*(float4*)(a + i) = *(const float4*)(table + row + i);" in text and "load" not in text
+    assert "*(float4*)(b + i) = *(const float4*)((const float*)(shared + AT) + row + i);" in text
+    taken = LOADED.replace("table + row);", "table + i);")
+    assert fewer_names.one_line_functions(taken) == taken  # another i
+
+
+JOBS = """    for (int block1 = blockIdx.x; block1 < (batch + 23) / 8; block1 += gridDim.x) {
+        if (block1 < (batch + 7) / 8) tf_each(block1, 32 * batch, [&](int i) { p1[i] = p0[i]; });
+        else if (block1 < (batch + 15) / 8) tf_each(block1 - (batch + 7) / 8, 32, [&](int i) { p2[i] = sum(i) + 1; });
+        else tf_each(block1 - (batch + 15) / 8, 32, [&](int i) { p3[i] = -sum(i); });
+    }
+"""
+
+
+def test_jobs_for_the_same_elements_are_one():
+    text = same_elements(JOBS)
+    assert "block1 < (batch + 15) / 8; block1" in text and text.count("tf_each(") == 2
+    assert (
+        "if (block1 == 0) tf_each(0, 32, [&](int i) { const double a = sum(i); p2[i] = a + 1; p3[i] = -a; });" in text
+    )
+    assert "else tf_each(block1 - 1, 32 * batch, [&](int i) { p1[i] = p0[i]; });" in text
+    mixed = JOBS.replace("tf_each(block1 - (batch + 7) / 8, 32, [&](int i) { p2[i] = sum(i) + 1; });", "tiles(block1);")
+    assert same_elements(mixed) == mixed
+
+
+def test_lines_are_broken_late_where_that_takes_fewer():
+    first, second = ", ".join(["12345"] * 12), ", ".join(["1234567"] * 18)
+    text = f"    static constexpr int a[] = {{{first}}}, b[] = {{{second}}};"
+    assert len(layout.wrapped("    ", text.strip(), "")) == 2
+    short = f"    static constexpr int a[] = {{{first}}}, b[] = {{{first}}};"
+    assert layout.wrapped("    ", short.strip(), "")[0].endswith("},")  # else between two of them
+
+
+def test_what_a_long_condition_governs_stands_behind_it():
+    text = "    if (a\n        && b)\n        count(true);\n    else count(false);"
+    assert layout.beside(text) == "    if (a\n        && b) count(true);\n    else count(false);"
+
+
+def test_brackets_stand_where_others_bind(tmp_path):
+    """What is said shortly computes the same."""
+    body = """    const int a = x + y, b = x * y, c = x / 3 % 5;
+    to[0] = a * 2 - b;
+    to[1] = 7 - c + (b - 1) / 2;
+"""
+    text = f"DEVICE void f(int* to, int x, int y) {{\n{body}}}\n"
+    lines = text.split("\n")
+    match = fewer.DECLARED.fullmatch(lines[1])
+    ways = [new for name in "abc" if (new := fewer._read_there(lines, 1, match, [name]))]
+    code = "".join("\n".join(way).replace("DEVICE void f", f"static void f{k}") for k, way in enumerate([lines, *ways]))
+    calls = "".join(
+        f'f{k}(to, 11, -4); sum = sum * 31 + to[0] * 7 + to[1]; printf("%d ", to[0] * 1000 + to[1]);'
+        for k in range(len(ways) + 1)
+    )
+    (tmp_path / "a.cpp").write_text(
+        f"#include <cstdio>\n{code}\nint main() {{ int to[2], sum = 0; {calls} return 0; }}"
+    )
+    subprocess.run(["c++", "-w", str(tmp_path / "a.cpp"), "-o", str(tmp_path / "a")], check=True)
+    found = subprocess.run([str(tmp_path / "a")], check=True, capture_output=True, text=True).stdout.split()
+    assert len(ways) == 2 and len(set(found)) == 1
