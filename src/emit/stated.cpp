@@ -1,5 +1,6 @@
 #include "emit/stated.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <sstream>
@@ -147,6 +148,27 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
     return out + "]}";
 }
 
+// What another arithmetic's kernels are cut by, where that is estimated as good here: both texts are alike then.
+cuda::DenseConfigs as_good(const Request& request, const Plan& plan, const CompileOptions& options) {
+    constexpr double near = 1.03;
+    cuda::DenseConfigs taken;
+    cuda::Decisions unread;
+    cuda::Target target = request.target;
+    target.decisions = &unread;
+    if (request.configs.empty()) return taken;
+    const cuda::Assembly assembly = cuda::assemble(plan, options, target, request.aligned);
+    for (const auto& [pass, configs] : request.configs) {
+        if (!assembly.configs.contains(pass)) continue;
+        auto seconds = [&, at = pass](const std::string& by) {
+            return cuda::seconds_by(by, plan, at, assembly, options, target, request.aligned).value_or(1e30);
+        };
+        const double most = near * seconds("");
+        const auto found = std::ranges::find_if(configs, [&](const std::string& c) { return seconds(c) <= most; });
+        if (found != configs.end()) taken[pass] = *found;
+    }
+    return taken;
+}
+
 }  // namespace
 
 Stated state(const Request& request) {
@@ -170,10 +192,11 @@ Stated state(const Request& request) {
     cuda::Decisions decisions;
     cuda::Target target = request.target;
     target.decisions = &decisions;
-    cuda::assemble(chosen, options, target, request.aligned);
+    const cuda::DenseConfigs configs = as_good(request, chosen, options);
+    cuda::assemble(chosen, options, target, request.aligned, configs);
     decisions.repeat();
     Stated stated{parse(request.text), resized(chosen, graph), {}};
-    stated.assembly = cuda::assemble(stated.plan, options, target, request.aligned);
+    stated.assembly = cuda::assemble(stated.plan, options, target, request.aligned, configs);
     require(decisions.spent(), "emit: fewer decisions at these sizes than at the example's");
     return stated;
 }
