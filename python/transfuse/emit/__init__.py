@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -188,11 +189,27 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
         "strict": lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))],
         "half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))],
     }
+    alike = {"half": lambda: [(when, state(at, rows + _cut_as(at, f"tf32{rows}"), True, "f16", f"{name}_", fixed))]}
     if not known and inner.name not in fixed and fast.dense <= MOST and _rows_share_padding(at):
         own_rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner.name,))
         own = " && ".join(["arch == 90", f"{inner.name} == {at.example[inner.name]}", "aligned"])
-        return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later)
-    return Programs({"fp32": [(when, fast)]}, later)
+        options = f"rows{_cut_as(at, 'tf32 rows')}"
+        alike = {"half": lambda: [(own, state(at, options, True, "f16", f"{name}_", (inner.name,)))]}
+        return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alike)
+    return Programs({"fp32": [(when, fast)]}, later, alike)
+
+
+def _cut_as(at: Sized, options: str) -> str:
+    """Options that ask for tiles of another arithmetic's kernels, where they are as good: one text says both then. The same, or with fewer
+    chunks, where wider rows of a patch leave less room."""
+    graph = at.text(at.example)
+    found = []
+    for launch in library.stated(graph, graph, options)["launches"]:
+        kind, _, config = launch["note"].partition(": ")
+        if kind == "dense tiles" and (chunks := re.search(r"(?<=chunks )\d+", config)):
+            fewer = [f"{config[: chunks.start()]}{n}{config[chunks.end() :]}" for n in range(int(chunks[0]), 1, -1)]
+            found += [f" config={launch['pass']}:{one.replace(' ', ',')}" for one in fewer]
+    return "".join(found)
 
 
 def _rows_share_padding(at: Sized) -> bool:

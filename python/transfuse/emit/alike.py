@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from transfuse.emit import tables_named
 from transfuse.emit.builds import aligned
+from transfuse.emit.choices import in_turn
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text.signature import name_of
 from transfuse.emit.text.tokens import tokens
@@ -138,21 +139,9 @@ def _result_named(text: str) -> str:
     return re.sub(rf"\b{results[0]}\b", RESULT, text)
 
 
-def _in_turn(lists: Iterable[Iterable[str]]) -> list[str]:
-    """All that the lists have, each behind what it is behind in the first that has it."""
-    every: list[str] = []
-    for list_ in lists:
-        last = -1
-        for item in list_:
-            if item not in every:
-                every.insert(last + 1, item)
-            last = every.index(item)
-    return every
-
-
 def _union(lists: list[list[str]]) -> list[str] | None:
     """All parameters, those of the longest list in its order; None where one name has two types."""
-    every = _in_turn([max(lists, key=len), *lists])
+    every = in_turn([max(lists, key=len), *lists])
     names = [p.split()[-1] for p in every]
     return every if len(set(names)) == len(names) else None
 
@@ -196,7 +185,7 @@ def _operands_counted(text: str) -> str:
 def _merged(texts: list[list[str]], names: list[str]) -> str:
     """Declaration by declaration, in the order of the first that has each; those that the same kernels have, together."""
     lists = [_declarations(lines) for lines in texts]
-    order = _in_turn(lists)
+    order = in_turn(lists)
     whole = _unconditional(lists)
     having = lambda key: tuple(i for i, list_ in enumerate(lists) if key in list_)  # noqa: E731
     out: list[str] = []

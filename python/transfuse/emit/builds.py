@@ -7,37 +7,138 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Hashable
 from itertools import pairwise
 
-from transfuse.emit.text.tokens import Token, tokens
+from transfuse.emit import choices, names
+from transfuse.emit.beside import Entry, beside
+from transfuse.emit.choices import Words
+from transfuse.emit.manners import written_alike
+from transfuse.emit.text.layout import WIDTH
+from transfuse.emit.text.tokens import Token, closing, split, tokens
 
 FLAGS = {"fp32": "", "wide": "WIDE", "strict": "STRICT", "half": "HALF"}  # what the compiler is told
 
 
-def merged(texts: dict[str, str]) -> str:
-    """Of each build its text; the first is what is compiled where no flag is given."""
+def merged(texts: dict[str, str], plainly: bool = False) -> str:
+    """Of each build its text; the first is what is compiled where no flag is given. Plainly: what differs in more than numbers stands
+    apart."""
     if len(texts) == 1:
         return _grouped(next(iter(texts.values())))
-    entries = [_everywhere(entry, texts) for entry in aligned({key: text.split("\n") for key, text in texts.items()})]
-    lines = [_one(list(entry.values())) if len(entry) == len(texts) else None for entry in entries]
+    texts = texts if plainly else names.sizes_alike(names.alike(written_alike(texts)))
+    lines = {key: text.split("\n") for key, text in texts.items()}
+    words = {key: _words(list_) for key, list_ in lines.items()}
+    placed = aligned_places(lines) if plainly else _beside(lines, words)
+    entries = [_everywhere({key: lines[key][i] for key, i in entry.items()}, texts) for entry in placed]
+    every: list[str | None] = []
+    for entry, place in zip(entries, placed):
+        known = [words[key][i] for key, i in place.items()] if not plainly and len(place) == len(texts) else None
+        every.append(_one([entry[key] for key in texts], known) if len(entry) == len(texts) else None)
     out: list[str] = []
-    run: list[dict[str, str]] = []
-    for entry, line, after in zip(entries, lines, [*lines[1:], ""]):
+    run: list[int] = []
+    for i, (line, after) in enumerate(zip([*every, ""], [*every[1:], "", ""])):
         if line is None or (after is None and line.lstrip().startswith("#pragma")):  # it stands with the loop behind it
-            run.append(entry)
+            run.append(i)
             continue
-        out += [*_branches(run, list(texts)), line]
+        own, at = [entries[k] for k in run], [placed[k] for k in run]
+        out += [*(_branches(own, list(texts)) if plainly else _said_by(own, at, texts, words)), line]
         run = []
-    text = _grouped("\n".join([*out, *_branches(run, list(texts))]))
+    text = _grouped("\n".join(out[:-1]))
     return f"{_definition(list(texts))}\n{text}" if "PICK(" in text else text
+
+
+ASKED = re.compile(r"( *)if \((.*)\) (return -?\d+;)")
+FUNCTION = re.compile(r"(?:template <[^<>]*> )?(?:DEVICE|static|struct) [^\n]*\};?(?: *//[^\n]*)?")
+DECLARES = re.compile(
+    r"#define (\w+)|\bstruct (?:alignas\([^{]*\) )?(\w+)|(\w+)\((?!\d)|(\w+)(?:\[\w*\])* =|typedef .* (\w+);"
+)
+
+
+def _declared(text: str) -> set[str]:
+    """What is declared by itself, by name."""
+    lines = [re.sub(r"__launch_bounds__\([^)]*\)|//.*", "", t) for t in text.split("\n") if t and t[0] not in " }"]
+    first = [m for line in lines if (m := DECLARES.search(line))]
+    constants = [name for line in lines if line.startswith("constexpr") for name in re.findall(r"(\w+) =", line)]
+    return {next(filter(None, m.groups())) for m in first} | set(constants)
+
+
+def _said_by(
+    run: list[dict[str, str]], at: list[Entry], texts: dict[str, str], words: dict[str, list[Words]]
+) -> list[str]:
+    """Lines that some builds alone say. What does no harm in the others stands in all: functions of a line, with what is said of them; a
+    question is asked there for nothing."""
+    having = [key for key in texts if any(key in entry for entry in run)]
+    if run and len(having) < len(texts) and all(set(entry) == set(having) for entry in run):
+        known = [[words[key][place[key]] for key in having] for place in at]
+        lines = [_one([entry[key] for key in having], of) for entry, of in zip(run, known)]
+        lines = [_for_all(line, having, list(texts)) for line in lines]
+        if None not in lines and all(FUNCTION.fullmatch(line) or line.startswith("//") for line in lines):
+            code = "\n".join(re.sub("//.*", "", line) for line in lines)
+            made = _declared(code)
+            needed = set(re.findall(r"\w+", code)) & _declared(texts[having[0]]) - made
+            if all(
+                needed <= (known := _declared(texts[key])) and not made & known for key in texts if key not in having
+            ):
+                return lines
+        if len(lines) == 1 and lines[0] and (asked := ASKED.fullmatch(lines[0])):
+            taken = ", ".join(str(int(key in having)) for key in texts)
+            return [f"{asked[1]}if (PICK({taken}) && {asked[2]}) {asked[3]}"]
+    return _branches(run, list(texts))
+
+
+def _for_all(line: str | None, having: list[str], keys: list[str]) -> str | None:
+    """A line of some builds, its choices as choices of all: the others never come there."""
+    if line is None or len(having) == 1:
+        return line
+    out, end = "", 0
+    while (begin := line.find("PICK(", end)) >= 0:
+        row = tokens(line[begin:])
+        stop = closing(row, 1)
+        parts = ["".join(t.space + t.text for t in part).strip() for part in split(row[2:stop], {","})]
+        by = dict(zip(having, parts))
+        out += line[end:begin] + f"PICK({', '.join(by.get(key, parts[0]) for key in keys)})"
+        end = begin + len("".join(t.space + t.text for t in row[: stop + 1]))
+    return out + line[end:]
+
+
+def _beside(lines: dict[str, list[str]], words: dict[str, list[Words]]) -> list[Entry]:
+    entries: list[Entry] = []
+    for key, mine in lines.items():
+        if not entries:
+            entries = [{key: i} for i in range(len(mine))]
+            continue
+        first = [next(iter(entry.items())) for entry in entries]
+
+        def merged(entry: Entry, j: int, key=key, mine=mine) -> str | None:
+            both = [(lines[k][i], words[k][i]) for k, i in entry.items()] + [(mine[j], words[key][j])]
+            if len({line.split("(")[0].split("=")[0].strip()[:12] for line, _ in both}) > 1:
+                return None
+            return _one([line for line, _ in both], [known for _, known in both])
+
+        theirs = [_skeleton(lines[k][i]) for k, i in first]
+        entries = beside(entries, key, theirs, [_skeleton(line) for line in mine], merged, WIDTH)
+    return entries
+
+
+def _words(lines: list[str]) -> list[Words]:
+    """Of each line what it may say."""
+    found = [set(re.findall(r"[A-Za-z_]\w*", line)) for line in lines]
+    outside = frozenset().union(*(words for words, line in zip(found, lines) if line and line[0] not in " }"))
+    out: list[Words] = []
+    begin = 0
+    for i in range(1, len(lines) + 1):
+        if i == len(lines) or (lines[i] and lines[i][0] not in " }#"):
+            out += [Words(frozenset().union(*found[begin:i]), outside)] * (i - begin)
+            begin = i
+    return out
 
 
 def _definition(keys: list[str]) -> str:
     """What is stored has two bytes in the build for 16 bits alone."""
     names = ", ".join(FLAGS[k].lower() or "tf32" for k in keys)
-    last = "(sizeof(STORED) == 4 ? tf32 : half)" if "half" in keys else "tf32"
+    last = "(sizeof(STORED) == 4 ? tf32 : half)" if "half" in keys else "(tf32)"
     cases = [
-        f"#{'el' if i else ''}if defined({FLAGS[k]})\n#define PICK({names}) {FLAGS[k].lower()}"
+        f"#{'el' if i else ''}if defined({FLAGS[k]})\n#define PICK({names}) ({FLAGS[k].lower()})"
         for i, k in enumerate(k for k in keys[1:] if k != "half")
     ]
     otherwise = f"#define PICK({names}) {last}"
@@ -64,30 +165,38 @@ def _skeleton(line: str) -> str:
     return re.sub(r"\b\d+(?:ull|ll|u)?\b", "#", line).replace("float", "STORED")
 
 
-def aligned(lines: dict[str, list[str]]) -> list[dict[str, str]]:
+def aligned(lines: dict[Hashable, list[str]]) -> list[dict[Hashable, str]]:
     """Lines of all builds in one order, those beside each other that are alike."""
-    entries: list[dict[str, str]] = []
+    return [{key: lines[key][i] for key, i in entry.items()} for entry in aligned_places(lines)]
+
+
+def aligned_places(lines: dict[Hashable, list[str]]) -> list[Entry]:
+    entries: list[Entry] = []
     for key, mine in lines.items():
         if not entries:
-            entries = [{key: line} for line in mine]
+            entries = [{key: i} for i in range(len(mine))]
             continue
-        theirs = [_skeleton(next(iter(entry.values()))) for entry in entries]
-        found = []
-        match = difflib.SequenceMatcher(None, theirs, [_skeleton(line) for line in mine], autojunk=False)
-        for _, a, b, c, d in match.get_opcodes():
-            same = theirs[a:b] == [_skeleton(line) for line in mine[c:d]]
-            found += entries[a:b] if not same else [{**e, key: line} for e, line in zip(entries[a:b], mine[c:d])]
-            found += [{key: line} for line in mine[c:d]] if not same else []
+        theirs = [_skeleton(lines[k][i]) for k, i in (next(iter(entry.items())) for entry in entries)]
+        own = [_skeleton(line) for line in mine]
+        found: list[Entry] = []
+        for _, a, b, c, d in difflib.SequenceMatcher(None, theirs, own, autojunk=False).get_opcodes():
+            if theirs[a:b] == own[c:d]:
+                found += [{**entry, key: c + i} for i, entry in enumerate(entries[a:b])]
+            else:
+                found += [*entries[a:b], *({key: j} for j in range(c, d))]
         entries = found
     return entries
 
 
-def _one(lines: list[str]) -> str | None:
-    """Lines that differ in numbers as one with choices in it; None where that cannot be."""
-    if len(set(lines)) == 1 or lines[0].lstrip().startswith("//"):
+def _one(lines: list[str], known: list[Words] | None = None) -> str | None:
+    """Lines that differ in numbers as one with choices in it; None where that cannot be. known: of each the words that it may say,
+    where they may differ in values as well."""
+    if len(set(lines)) == 1 or all(line.lstrip().startswith("//") for line in lines):
         return lines[0]
     if lines[0].lstrip().startswith("#"):
         return None
+    if known and (found := choices.one(lines, known)) is not None:
+        return found
     rows = [tokens(line) for line in lines]
     if len({len(row) for row in rows}) > 1:
         return None

@@ -19,8 +19,9 @@ from transfuse.emit import (
     runtime,
     widths,
 )
-from transfuse.emit.alike import EACH, said_for_each
-from transfuse.emit.builds import merged, shared
+from transfuse.emit.alike import EACH, as_compiled, said_for_each
+from transfuse.emit.builds import FLAGS, merged, shared
+from transfuse.emit.compiler import refused
 from transfuse.emit.model import lines_of
 from transfuse.emit.source import Reference
 from transfuse.emit.model_class import WIDTH, model_class
@@ -60,11 +61,14 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
             break
     modes = told
     for arithmetic in ("wide", "half", "strict"):
-        if arithmetic in every and text.count("\n") < LONGEST:
-            longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
+        for less in ((), (_cut_alike,)) if arithmetic == "half" else ((),):
+            if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
+                continue
+            told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
+            longer = _with(found, ref, told, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
             longer = _close(longer) if longer and longer.count("\n") >= LONGEST else longer
             if longer and longer.count("\n") < LONGEST:
-                taken, text = [*taken, arithmetic], longer
+                modes, taken, text = told, [*taken, arithmetic], longer
     return text
 
 
@@ -101,6 +105,10 @@ def _shorter(part):
     as written: a second formula of the model would have to be read as well."""
     plain = part.programs.without_general().changed(quotients.plainly).changed(follows.strides)
     return replace(part, programs=plain, derived=False, follows=True)
+
+
+def _cut_alike(part):
+    return replace(part, programs=part.programs.cut_alike())
 
 
 def _without_gradient(part):
@@ -142,7 +150,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     code, hosts = host.sizes_read(code, hosts)
     hosts = host.totals_counted(hosts)
-    source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
+    source = _merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [functions.region(part) for part in forward]
     regions = [*functions.by_one_function(*regions)] if len(modes) == len(regions) == 2 else regions
@@ -235,6 +243,20 @@ def _strings(source: str) -> str:
 
 
 BETWEEN = "// between device and host code"
+
+
+def _merged(texts: dict[str, str]) -> str:
+    """One text of all builds; in more lines, where the compiler refuses what one of them reads in fewer."""
+    text = merged(texts)
+    if len(texts) > 1:
+        code = as_compiled(text.split(BETWEEN)[0])
+        told = [
+            ["-DSTORED=Half" if key == "half" else "-DSTORED=float", *([f"-D{FLAGS[key]}"] if FLAGS[key] else [])]
+            for key in texts
+        ]
+        if any(refused(code, *flags) for flags in told):
+            return merged(texts, True)
+    return text
 
 
 def _in_both_modes(parts, programs, clusters: bool, told) -> list[str] | None:

@@ -89,6 +89,7 @@ class Programs:
 
     stated: dict[str, list[tuple[str, Program]]]
     later: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)
+    alike: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)  # by tiles like fp32's
 
     @property
     def arithmetics(self) -> list[str]:
@@ -108,10 +109,16 @@ class Programs:
 
     def without_general(self) -> Programs:
         """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""
-        return Programs({key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()}, self.later)
+        return Programs(
+            {key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()}, self.later, self.alike
+        )
+
+    def cut_alike(self) -> Programs:
+        """With kernels that are cut as those for fp32, where that is as good: one text says both in fewer lines."""
+        return Programs({k: v for k, v in self.stated.items() if k not in self.alike}, {**self.later, **self.alike})
 
     def changed(self, change: Callable[[Program], Program]) -> Programs:
         """With every program changed, those too that are stated later."""
         each = lambda list_: [(condition, change(program)) for condition, program in list_]  # noqa: E731
-        later = {key: (lambda found=found: each(found())) for key, found in self.later.items()}
-        return Programs({key: each(list_) for key, list_ in self.stated.items()}, later)
+        lists = [{k: (lambda found=found: each(found())) for k, found in of.items()} for of in (self.later, self.alike)]
+        return Programs({key: each(list_) for key, list_ in self.stated.items()}, *lists)

@@ -224,11 +224,14 @@ def folded(text: str) -> str:
                 out.append(beside)
                 mark = note = ""
             else:
-                out.append(code[:end])
+                out += wrapped(indent, code[:end].strip(), "")
             code, indent = f"{indent}    {code[end:].lstrip()}", indent + "    "
         if mark and len(code) <= WIDTH < len(code) + len(mark) + len(note):
             out, mark = [*out, *_above(indent, note)], ""
-        out += wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")
+        lines = wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")
+        if mark and len(lines[-1]) > WIDTH:
+            lines = [*_above(indent, note), *wrapped(indent, code.strip(), "")]
+        out += lines
     return "\n".join(out)
 
 
