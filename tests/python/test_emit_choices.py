@@ -76,6 +76,15 @@ def test_formulas_of_sizes_and_questions_about_them():
     assert "if (PICK(1, 0) && 64 * batch < 1600) return -3;" in text
 
 
+def test_what_is_more_than_a_formula_stays():
+    text = host("const long long row = 4 * width, stride[] = {row, batch * row};", "return stride[1];")
+    more = host("const long long row = 4 * width, rows = 2 * batch;", "return row * rows;")
+    assert both(text, text) == text
+    assert (
+        "stride[] = {row, batch * row}" in both(text, more) and names.sizes_alike({"a": text, "b": more})["a"] == text
+    )
+
+
 def test_what_a_caller_is_told_is_not_mixed_up():
     text = both(host("if (64 * batch < 1600) return -3;"), host("if (batch >= 1 << 20) return -1;"))
     assert "PICK(3, 1)" not in text

@@ -94,7 +94,10 @@ def sizes_alike(texts: dict[str, str]) -> dict[str, str]:
         places = [next((i for i, line in enumerate(lines) if FORMULAS.fullmatch(line)), None) for lines in found]
         if len(found) != len(texts) or None in places:
             continue
-        own = [dict(ONE.findall(FORMULAS.fullmatch(lines[i])[2])) for lines, i in zip(found, places)]
+        said = [FORMULAS.fullmatch(lines[i])[2] for lines, i in zip(found, places)]
+        own = [dict(ONE.findall(text)) for text in said]
+        if any(_listed(items) != text for items, text in zip(own, said)):  # there is more than formulas
+            continue
         words = [set(WORD.findall("\n".join(lines))) for lines in found]
         every = {key: value for items in reversed(own) for key, value in items.items()}
         for lines, i, items, known in zip(found, places, own, words):
@@ -102,5 +105,9 @@ def sizes_alike(texts: dict[str, str]) -> dict[str, str]:
             while added:
                 added = [k for k, v in more.items() if k not in items and set(WORD.findall(v)) <= {*items, *known}]
                 items |= {k: more[k] for k in added}
-            lines[i] = f"{FORMULAS.fullmatch(lines[i])[1]}{', '.join(f'{k} = {v}' for k, v in items.items())};"
+            lines[i] = f"{FORMULAS.fullmatch(lines[i])[1]}{_listed(items)};"
     return {key: "\n".join("\n".join(lines) for _, lines in list_) for key, list_ in parts.items()}
+
+
+def _listed(items: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in items.items())
