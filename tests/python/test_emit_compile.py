@@ -1,6 +1,7 @@
 """The device code of emitted files compiles, and computes what the generators' own text does; no GPU needed."""
 
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -14,6 +15,8 @@ from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
 from transfuse.emit.text.values import constants
 
+NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+
 
 @pytest.mark.parametrize("row", SEEDS)
 def test_device_code_compiles(row):
@@ -21,6 +24,24 @@ def test_device_code_compiles(row):
     for build in builds(example(row)):
         assert compiled(device, "sm_90a", BUILDS[build])[1] == ""
     assert compiled(device, "sm_80", BUILDS["fp32"])[1] == ""
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here")
+def test_host_code_of_several_builds_compiles(tmp_path):
+    """Tensor maps and launches included, which the runtime compiler does not read."""
+    (tmp_path / "file.cu").write_text(namespace(example("D"))["SOURCE"])
+    for build in builds(example("D")):
+        command = [
+            NVCC,
+            "-std=c++17",
+            "-arch=sm_90a",
+            "-ptx",
+            *BUILDS[build],
+            "-o",
+            tmp_path / "file.ptx",
+            tmp_path / "file.cu",
+        ]
+        subprocess.run(command, check=True)
 
 
 @pytest.mark.parametrize("row", ("A", "B"))
