@@ -11,7 +11,7 @@
 namespace transfuse {
 
 struct Lowered {
-    Graph graph;
+    Graph graph;                   // that grows
     std::vector<Cost> costs;       // of each node
     std::shared_ptr<Quiet> quiet;  // one for all sizes
 };

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "transfuse/algebra.h"
+#include "algebra/rewriter.h"
 
 namespace transfuse {
 
@@ -16,13 +16,12 @@ class Quiet {
 public:
     using Values = std::shared_ptr<const std::vector<bool>>;  // per value
 
-    explicit Quiet(const Graph& lowered) : parameter_(parameter_values(lowered)) {}
-    bool parameter(size_t value) const { return parameter_[value]; }
+    explicit Quiet(const Graph& lowered) : survey(lowered) {}
+    const Survey survey;                                // of the graph for any size
     Values under(const RewriteOptions& options) const;  // null: it is not known yet
     void learn(const RewriteOptions& options, std::vector<bool> values);
 
 private:
-    const std::vector<bool> parameter_;
     mutable std::mutex mutex_;
     std::vector<std::pair<RewriteOptions, Values>> known_;
 };

@@ -128,20 +128,17 @@ private:
 // One round; true if any rule fired. quiet: what is known of the graph's values, or is learned; null: nothing.
 bool round(Priced& priced, const Rules& rules, Quiet* quiet = nullptr) {
     const Graph& graph = priced.graph;
-    Rewriter r(graph, rules.options, rules.steps != nullptr);
+    Rewriter r(graph, rules.options, rules.steps != nullptr, quiet ? &quiet->survey : nullptr);
     bool fired = false;
     const Quiet::Values known = quiet ? quiet->under(rules.options) : nullptr;
     std::vector<bool> learned(quiet && !known ? graph.nodes().size() : 0);
     Cost rest = priced.total;  // of what this round has not reached
     for (ValueId old = 0; old < graph.size(); ++old) {
         const Cost& cost = priced.costs[static_cast<size_t>(old)];
-        const ValueId id = r.rebuild(old, cost);
         rest.flops -= cost.flops;
         rest.bytes -= cost.bytes;
-        if (known && (*known)[static_cast<size_t>(old)] && r.is_untouched()) {
-            r.settle(old, id);
-            continue;
-        }
+        if (known && (*known)[static_cast<size_t>(old)] && r.pass_over(old, cost)) continue;
+        const ValueId id = r.rebuild(old, cost);
         const ValueId improved = improve(r, id, rules, rest);
         fired = fired || improved != id;
         if (!learned.empty())
@@ -156,19 +153,26 @@ bool round(Priced& priced, const Rules& rules, Quiet* quiet = nullptr) {
 }
 
 // A lattice that may have an axis on which nothing happens.
-bool has_thin_lattice(const Graph& graph) {
-    return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
-        const auto thin =
-            std::count(node.type.shape.begin() + std::min<int64_t>(2, node.type.rank()), node.type.shape.end(), 1);
-        return node.op == Op::lattice && thin > 0 && thin + 2 < node.type.rank();
-    });
+bool is_thin_lattice(const Node& node) {
+    if (node.op != Op::lattice) return false;
+    const Sizes& shape = node.type.shape;
+    const auto thin = std::count(shape.begin() + std::min<int64_t>(2, node.type.rank()), shape.end(), 1);
+    return thin > 0 && thin + 2 < node.type.rank();
 }
 
 // A value centred on its own mean: direct_variance may have work.
-bool has_centred_value(const Graph& graph) {
-    return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-        return node.op == Op::sub && graph[node.args[1]].op == Op::mean && graph[node.args[1]].args[0] == node.args[0];
-    });
+bool is_centred_value(const Graph& graph, const Node& node) {
+    return node.op == Op::sub && graph[node.args[1]].op == Op::mean && graph[node.args[1]].args[0] == node.args[0];
+}
+
+// survey: of the graph, where it is known.
+bool may_be_finished(const Graph& graph, const Survey* survey) {
+    const auto is_thin = [&](ValueId id) { return is_thin_lattice(graph[id]); };
+    const auto is_centred = [&](ValueId id) { return is_centred_value(graph, graph[id]); };
+    if (survey)
+        return std::ranges::any_of(survey->lattices, is_thin) || std::ranges::any_of(survey->differences, is_centred);
+    return std::ranges::any_of(
+        graph.nodes(), [&](const Node& node) { return is_thin_lattice(node) || is_centred_value(graph, node); });
 }
 
 // Flops for an element of what the convolutions compute whose variance is taken.
@@ -224,8 +228,9 @@ Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptio
     Priced now = lowered ? Priced(*lowered) : Priced(graph);
     std::vector<Step>* const steps = lowered ? nullptr : &derivation.steps;
     if (!lowered) run(Stage::lowering, now, options, steps);
-    run(Stage::usual, now, options, steps, lowered ? lowered->quiet.get() : nullptr);
-    if (has_thin_lattice(now.graph) || has_centred_value(now.graph)) run(Stage::finishing, now, options, steps);
+    const bool fired = run(Stage::usual, now, options, steps, lowered ? lowered->quiet.get() : nullptr);
+    if (may_be_finished(now.graph, lowered && !fired ? &lowered->quiet->survey : nullptr))
+        run(Stage::finishing, now, options, steps);
     derivation.rewritten = now.graph;
     return derivation;
 }
@@ -268,7 +273,7 @@ Graph rewrite_lowered(const Lowered& lowered, const RewriteOptions& options) {
 Lowered lowered(const Graph& written) {
     Priced now(written);
     run(Stage::lowering, now, {}, nullptr);
-    return {now.graph, now.costs, std::make_shared<Quiet>(now.graph)};
+    return {now.graph.that_grows(), now.costs, std::make_shared<Quiet>(now.graph)};
 }
 
 const std::vector<const Rule*>& all_rules() {

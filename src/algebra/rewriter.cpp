@@ -7,7 +7,8 @@
 
 namespace transfuse {
 
-double objective(Op op, const Cost& cost) { return cost.flops + (is_pointwise(op) ? 0.0625 : 8) * cost.bytes; }
+static double objective(bool pointwise, const Cost& cost) { return cost.flops + (pointwise ? 0.0625 : 8) * cost.bytes; }
+double objective(Op op, const Cost& cost) { return objective(is_pointwise(op), cost); }
 
 double objective(const Graph& graph) {
     double sum = 0;
@@ -41,21 +42,24 @@ bool covers_space(const Node& node, int64_t rank) {
 
 }  // namespace
 
-Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told)
-    : graph_(graph),
-      inference_(options.inference),
-      differentiated_(options.differentiated),
-      forks_(options.forks),
-      told_(told),
-      prices_(options.prices),
-      builder_(graph.name()) {
-    const size_t count = graph.nodes().size();
-    now_.assign(count, -1);
-    old_uses_.assign(count, 0);
-    moment_.assign(count, false);
-    for (const Node& node : graph.nodes())
-        for (ValueId arg : node.args) ++old_uses_[at(arg)];
-    for (ValueId output : graph.outputs()) ++old_uses_[at(output)];
+Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
+    const auto at = [](ValueId id) { return static_cast<size_t>(id); };
+    const size_t count = values.size();
+    for (size_t id = 0; id < count; ++id) {
+        const Node& node = graph.nodes()[id];
+        Value& value = values[id];
+        value.leaf = is_leaf(node.op), value.pointwise = is_pointwise(node.op);
+        value.parameter = node.op != Op::input, value.number = !value.leaf;
+        for (ValueId arg : node.args) {
+            ++values[at(arg)].uses;
+            value.parameter = value.parameter && values[at(arg)].parameter;
+            value.number = value.number && values[at(arg)].number;
+        }
+        value.convolution = node.op == Op::lattice && !values[at(node.args[1])].number;
+        if (node.op == Op::lattice) lattices.push_back(static_cast<ValueId>(id));
+        if (node.op == Op::sub) differences.push_back(static_cast<ValueId>(id));
+    }
+    for (ValueId output : graph.outputs()) ++values[at(output)].uses;
     // E[d] that stands beside an E[d²] over the same axes, or beside the variance of single rows.
     for (const Node& node : graph.nodes()) {
         ValueId d = -1;
@@ -63,31 +67,43 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told)
         if (node.op == Op::var && !covers_space(node, graph[node.args[0]].type.rank())) d = node.args[0];
         for (size_t id = 0; d >= 0 && id < count; ++id) {
             const Node& other = graph.nodes()[id];
-            moment_[id] = moment_[id] || (other.op == Op::mean && other.args[0] == d &&
-                                          other.attributes.integers(Key::dims) == node.attributes.integers(Key::dims));
+            if (other.op == Op::mean && other.args[0] == d &&
+                other.attributes.integers(Key::dims) == node.attributes.integers(Key::dims))
+                values[id].moment = true;
         }
     }
-    std::vector<bool> otherwise(count);  // used in another way
+    std::vector<bool> otherwise(count);  // used in another way than convolutions do
     for (ValueId output : graph.outputs()) otherwise[at(output)] = true;
-    loaded_.assign(count, false);
     for (size_t id = count; id-- > 0;) {
         const Node& node = graph.nodes()[id];
-        loaded_[id] = old_uses_[id] > 0 && !otherwise[id];
+        const bool loaded = values[id].loaded = values[id].uses > 0 && !otherwise[id];
         const bool product = node.op == Op::conv || node.op == Op::conv_transpose || node.op == Op::lattice;
         for (size_t i = 0; i < node.args.size(); ++i)
-            if (!(product && i == 0) && !(is_pointwise(node.op) && loaded_[id])) otherwise[at(node.args[i])] = true;
+            if (!(product && i == 0) && !(values[id].pointwise && loaded)) otherwise[at(node.args[i])] = true;
     }
     for (ValueId c = 0; c < graph.size(); ++c) {
         if (graph[c].op != Op::covariance) continue;
-        covariance_.resize(count, -1);
         for (size_t id = 0; id < count; ++id) {
             const Node& mean = graph.nodes()[id];
             if (mean.op == Op::mean && graph[mean.args[0]].op == Op::box_sums &&
                 graph[mean.args[0]].args[0] == graph[c].args[0])
-                covariance_[id] = c;
+                values[id].covariance = c;
         }
     }
-    known_.reserve(count);
+}
+
+Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told, const Survey* survey)
+    : graph_(graph),
+      inference_(options.inference),
+      differentiated_(options.differentiated),
+      forks_(options.forks),
+      told_(told),
+      prices_(options.prices),
+      builder_(graph.name()),
+      now_(graph.nodes().size(), -1),
+      own_(survey ? nullptr : std::make_unique<const Survey>(graph)),
+      old_(survey ? survey->values : own_->values) {
+    known_.reserve(graph.nodes().size());
 }
 
 void Rewriter::append(double value) {
@@ -166,20 +182,35 @@ bool Rewriter::stands_for(ValueId id, ValueId old) const {
     return (now.op == before.op || (!is_constant(now.op) && !is_constant(before.op))) && now.type == before.type;
 }
 
+void Rewriter::begin_with(const Survey::Value& seen, const Cost& cost, int uses) {
+    known_.push_back({.cost = cost,
+                      .objective = objective(seen.pointwise, cost),
+                      .uses = uses,
+                      .alive = true,
+                      .parameter = seen.parameter,
+                      .number = seen.number,
+                      .convolution = seen.convolution});
+    charge(known_.back(), 1);
+}
+
+bool Rewriter::pass_over(ValueId old, const Cost& cost) {
+    const Survey::Value& seen = old_[at(old)];
+    if (copied_ || seen.uses == 0) return false;
+    now_[at(old)] = old;
+    begin_with(seen, cost, seen.leaf ? seen.uses + 1 : seen.uses);
+    return true;
+}
+
 ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     const Node& node = graph_[old];
-    candidate_is_moment_ = moment_[at(old)];
-    candidate_is_loaded_ = loaded_[at(old)];
-    candidate_covariance_ =
-        covariance_.empty() || covariance_[at(old)] < 0 ? nullptr : &graph_[covariance_[at(old)]].attributes;
+    const Survey::Value& seen = old_[at(old)];
+    candidate_is_moment_ = seen.moment;
+    candidate_is_loaded_ = seen.loaded;
+    candidate_covariance_ = seen.covariance < 0 ? nullptr : &graph_[seen.covariance].attributes;
     ValueId id = old;
     if (!copied_) {  // what follows, said shortly: its operands are alive, and for each the use that was kept is this
                      // one
-        learn(id, cost);
-        Known& value = known_.back();
-        value.alive = true;
-        value.uses = is_leaf(node.op) ? 2 : 1;
-        charge(value, 1);
+        begin_with(seen, cost, seen.leaf ? 2 : 1);
         return id;
     }
     if (is_leaf(node.op)) {
@@ -230,7 +261,7 @@ void Rewriter::release(ValueId id) {
 void Rewriter::settle(ValueId old, ValueId id) {
     if (id != old) copy();
     now_[at(old)] = id;
-    known_[at(id)].uses += old_uses_[at(old)];
+    known_[at(id)].uses += old_[at(old)].uses;
     release(id);
 }
 

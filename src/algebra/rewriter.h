@@ -6,6 +6,7 @@
 // own, under the same numbers, and none is copied: a round in which nothing happens, as the last one, costs little.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,26 @@
 
 namespace transfuse {
 
+// What a round asks of a graph's nodes whatever their sizes: graphs of one kin share it.
+struct Survey {
+    explicit Survey(const Graph& graph);
+
+    struct Value {
+        int uses = 0;
+        bool parameter = false, number = false;  // of params and constants, of constants alone
+        bool convolution = false, leaf = false, pointwise = false;
+        bool moment = false;      // a first moment of a variance
+        bool loaded = false;      // convolutions alone read it
+        ValueId covariance = -1;  // of the same input, beside the mean of box sums that it is
+    };
+    std::vector<Value> values;
+    std::vector<ValueId> lattices, differences;
+};
+
 class Rewriter {
 public:
-    Rewriter(const Graph& graph, const RewriteOptions& options, bool told);  // told: somebody asks what steps say
+    // told: somebody asks what steps say. survey: of the graph, where it is known.
+    Rewriter(const Graph& graph, const RewriteOptions& options, bool told, const Survey* survey = nullptr);
 
     // What rules look at. References do not survive add().
     const Node& operator[](ValueId id) const { return node(id); }
@@ -70,6 +88,8 @@ public:
     // The driver's side of a firing.
     // The candidate: `old` on rewritten operands, held. cost: of `old` in its graph.
     ValueId rebuild(ValueId old, const Cost& cost);
+    // rebuild() and settle() of a value on which nothing happens, while nothing was built. False: they are called for.
+    bool pass_over(ValueId old, const Cost& cost);
     void begin();        // remember what is born from here on
     void drop_unused();  // bury what the rule built in vain
     void hold(ValueId id);
@@ -95,7 +115,8 @@ private:
     void append(double value);
     void learn(ValueId id);
     void learn(ValueId id, const Cost& cost);
-    bool stands_for(ValueId id, ValueId old) const;  // as an operand
+    void begin_with(const Survey::Value& seen, const Cost& cost, int uses);  // the next of the graph's own values
+    bool stands_for(ValueId id, ValueId old) const;                          // as an operand
     void revive(ValueId id);
     void bury(ValueId id);
     void charge(const Known& value, double sign);
@@ -106,10 +127,8 @@ private:
     Builder builder_;
     bool copied_ = false;       // else the values so far are the graph's first ones
     std::vector<ValueId> now_;  // old value -> what stands for it
-    std::vector<int> old_uses_;
-    std::vector<bool> moment_;         // old values that are first moments of a variance
-    std::vector<bool> loaded_;         // old values that only convolutions read
-    std::vector<ValueId> covariance_;  // old values that are means of box sums -> a covariance of the same input, or −1
+    const std::unique_ptr<const Survey> own_;
+    const std::vector<Survey::Value>& old_;  // of the old values
     bool candidate_is_moment_ = false, candidate_is_loaded_ = false;
     const Attributes* candidate_covariance_ = nullptr;
     std::vector<Known> known_;

@@ -31,28 +31,39 @@ void grow(Node& lattice, const Node& like, const Type& before, const Type& x) {
     lattice.attributes.set(Key::out, std::move(out));
 }
 
+// Then it is the shape of what a pointwise op makes of them, and all else about it is as it was.
+bool have_one_shape(const std::vector<const Node*>& operands) {
+    return std::ranges::all_of(operands, [&](const Node* node) { return node->type.shape == operands[0]->type.shape; });
+}
+
 // Gives the nodes, equal to those of `before` or made of these for some types, what they are for other types of the
 // leaves. False where one has other attributes then: it may be the same as another. growing: lattices have other
-// results then, and differ as they did.
-bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const std::vector<Type>& leaf_types,
-                bool growing) {
+// results then, and differ as they did. kin: given where parameters have the types they had; others are not looked at.
+bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const std::vector<ValueId>& leaves,
+                const std::vector<Type>& leaf_types, bool growing, const Kin* kin = nullptr) {
     std::vector<bool> other(nodes.size());  // the type is not what it was
     std::vector<const Node*> operands;
-    size_t leaf = 0;
-    for (size_t id = 0; id < nodes.size(); ++id) {
+    bool alike = true;  // nothing but extents changes
+    const auto give = [&](size_t leaf) {
+        const auto id = static_cast<size_t>(leaves[leaf]);
+        if (nodes[id].type == leaf_types[leaf]) return;
+        check_type(name(nodes[id].op), leaf_types[leaf]);
+        other[id] = true;
+        alike =
+            alike && nodes[id].type.dtype == leaf_types[leaf].dtype && nodes[id].type.rank() == leaf_types[leaf].rank();
+        nodes[id].type = leaf_types[leaf];
+    };
+    const auto infer_value = [&](size_t id) {
         Node& node = nodes[id];
-        if (is_leaf(node.op)) {
-            const Type& type = leaf_types[leaf++];
-            if (node.type == type) continue;
-            check_type(name(node.op), type);
-            other[id] = true;
-            node.type = type;
-            continue;
-        }
         const auto changed = [&](ValueId arg) { return other[static_cast<size_t>(arg)]; };
-        if (std::none_of(node.args.begin(), node.args.end(), changed)) continue;
+        if (std::none_of(node.args.begin(), node.args.end(), changed)) return true;
         operands.clear();
         for (ValueId arg : node.args) operands.push_back(&nodes[static_cast<size_t>(arg)]);
+        if (alike && is_pointwise(node.op) && have_one_shape(operands)) {
+            other[id] = true;
+            node.type.shape = operands[0]->type.shape;
+            return true;
+        }
         if (growing && node.op == Op::lattice) {
             const auto x = static_cast<size_t>(node.args[0]);
             grow(node, before[id], before[x].type, nodes[x].type);
@@ -60,9 +71,16 @@ bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const
         const Attributes attributes = node.attributes;
         const Type type = node.type;
         infer(node, operands);
-        if (!node.attributes.same(attributes)) return false;
         other[id] = node.type != type;
+        return node.attributes.same(attributes);
+    };
+    if (kin) {
+        for (const size_t leaf : kin->inputs) give(leaf);
+        return std::ranges::all_of(kin->fed, [&](ValueId id) { return infer_value(static_cast<size_t>(id)); });
     }
+    for (size_t leaf = 0; leaf < leaves.size(); ++leaf) give(leaf);
+    for (size_t id = 0; id < nodes.size(); ++id)
+        if (!infer_value(id)) return false;
     return true;
 }
 
@@ -74,30 +92,55 @@ Graph::Contents Graph::contents_for(const std::vector<Type>& leaf_types) const {
     return *contents_;
 }
 
+Graph Graph::that_grows() const {
+    Contents first = *contents_;
+    Kin kin{{}, {}, parameter_values(*this), std::vector<bool>(static_cast<size_t>(Op::box_spread) + 1)};
+    for (ValueId id = 0; id < size(); ++id) {
+        if (!kin.parameter[static_cast<size_t>(id)]) kin.fed.push_back(id);
+        kin.met[static_cast<size_t>((*this)[id].op)] = true;
+    }
+    for (size_t leaf = 0; leaf < leaves().size(); ++leaf)
+        if ((*this)[leaves()[leaf]].op == Op::input) kin.inputs.push_back(leaf);
+    first.kin = std::make_shared<const Kin>(std::move(kin));
+    return Graph(std::move(first));
+}
+
+bool Graph::has_parameters(const std::vector<Type>& types) const {
+    for (size_t leaf = 0; leaf < leaves().size(); ++leaf)
+        if (const Node& node = (*this)[leaves()[leaf]]; node.op == Op::param && node.type != types[leaf]) return false;
+    return true;
+}
+
 Graph Graph::grown_to(const std::vector<Type>& types) const {
     Contents anew = contents_for(types);
-    if (!infer_anew(anew.nodes, nodes(), types, true)) fail("graph ", name(), " does not grow to these extents");
+    if (!has_parameters(types)) anew.kin.reset();
+    if (!infer_anew(anew.nodes, nodes(), leaves(), types, true, anew.kin.get()))
+        fail("graph ", name(), " does not grow to these extents");
     return Graph(std::move(anew));
 }
 
 Graph Graph::grown_to(const std::vector<Type>& types, Graph& spare) const {
-    if (spare.contents_.use_count() != 1 || spare.nodes().size() != nodes().size() || types.size() != leaves().size())
+    if (spare.contents_.use_count() != 1 || spare.kin() != kin() || spare.nodes().size() != nodes().size() ||
+        types.size() != leaves().size() || !has_parameters(types))
         return grown_to(types);
     std::atomic_thread_fence(std::memory_order_acquire);  // others that had it, in other threads, are done with it
     auto& anew = const_cast<Contents&>(*spare.contents_);
-    if (!infer_anew(anew.nodes, nodes(), types, true)) fail("graph ", name(), " does not grow to these extents");
+    if (!infer_anew(anew.nodes, nodes(), leaves(), types, true, kin()))
+        fail("graph ", name(), " does not grow to these extents");
     return spare;
 }
 
 Graph Graph::with_nodes(std::vector<std::pair<ValueId, Node>> others) const {
     Contents anew = *contents_;
+    anew.kin.reset();
     for (auto& [id, node] : others) anew.nodes[static_cast<size_t>(id)] = std::move(node);
     return Graph(std::move(anew));
 }
 
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
-    if (Contents anew = contents_for(types); infer_anew(anew.nodes, nodes(), types, false))
-        return Graph(std::move(anew));
+    Contents anew = contents_for(types);
+    anew.kin.reset();
+    if (infer_anew(anew.nodes, nodes(), leaves(), types, false)) return Graph(std::move(anew));
     Builder builder(name());
     std::vector<ValueId> moved;
     moved.reserve(nodes().size());
@@ -218,6 +261,7 @@ int64_t slice_start(const Node& slice, const Type& x) {
 }
 
 std::vector<bool> parameter_values(const Graph& graph) {
+    if (graph.kin()) return graph.kin()->parameter;
     std::vector<bool> parameter(graph.nodes().size());
     for (size_t id = 0; id < parameter.size(); ++id) {
         const Node& node = graph.nodes()[id];

@@ -74,9 +74,10 @@ bool follows(const Graph& written, const Node& node, const std::vector<bool>& la
 
 std::vector<Sizes> output_layout(const Graph& written, std::span<const TensorView> leaves) {
     std::vector<bool> last(static_cast<size_t>(written.size()), false);
+    bool any = false;
     for (size_t i = 0; i < leaves.size(); ++i)
-        last[static_cast<size_t>(written.leaves()[i])] = channels_last(leaves[i]);
-    for (ValueId id = 0; id < written.size(); ++id) {
+        any |= last[static_cast<size_t>(written.leaves()[i])] = channels_last(leaves[i]);
+    for (ValueId id = 0; any && id < written.size(); ++id) {
         const Node& node = written[id];
         if (is_leaf(node.op) || node.type.rank() < 4 || makes_contiguous(node)) continue;
         last[static_cast<size_t>(id)] = follows(written, node, last);
