@@ -18,7 +18,7 @@ struct Assembly {
     std::vector<BoundLaunch> launches;
     size_t workspace_bytes = 0;
     size_t kept_bytes = 0;            // owned by the executable: what a frozen one prepares once
-    std::vector<Sizes> strides;       // per value
+    Strides strides;                  // per value
     std::vector<Words> notes;         // per pass: what was chosen
     std::map<size_t, Words> configs;  // of the passes that tensor cores take
     std::map<size_t, Taken> taken;    // their kernels, as far as the program does not know them yet

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cuda/spare.h"
+#include "cuda/strides.h"
 #include "transfuse/engine.h"
 #include "transfuse/error.h"
 #include "transfuse/plan.h"
@@ -209,13 +210,14 @@ struct Program {
 };
 
 struct Written;
+class Frame;
 
 // Everything a generator may know. strides: of every value that lies in memory (leaves, outputs, buffers), in elements,
 // empty for the others.
 struct Surroundings {
     const Plan& plan;
     const Pass& pass;
-    const std::vector<Sizes>& strides;
+    const Strides& strides;
     Fp32Precision precision = Fp32Precision::strict;
     Target target;
     bool aligned = true;         // every value's memory begins on a 16-byte boundary
@@ -223,6 +225,7 @@ struct Surroundings {
     int number = -1;             // of the pass
     Written* written = nullptr;  // dense kernels that were written already; may be null
     const std::vector<bool>* parameters = nullptr;  // parameter_values of the plan's graph, where they are known
+    Frame* frame = nullptr;                         // the pass as other sizes had it; may be null
 };
 
 // The dense configurations a plan's passes were told to take, by number of the pass.

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <type_traits>
 
+#include "cuda/dense/frame.h"
 #include "cuda/dense/said.h"
 #include "cuda/dense/written.h"
 #include "cuda/runtime/cache.h"
@@ -71,27 +72,28 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
     struct Candidate {
         double seconds = 0;
         const KnownKernel* kernel = nullptr;
-        std::shared_ptr<const DenseReading> reading = nullptr;  // null: there is nothing to compare
+        std::shared_ptr<DenseReading> reading = nullptr;
     };
     std::vector<Candidate> order;
-    if (kernels.size() == 1)
-        order.push_back({.kernel = kernels.data()});
-    else
-        for (const KnownKernel& kernel : kernels)
-            if (auto reading = readings.as(kernel.said))
-                order.push_back({seconds_of(*reading), &kernel, std::move(reading)});
+    order.reserve(kernels.size());
+    for (const KnownKernel& kernel : kernels)
+        if (auto reading = readings.as(kernel.said))
+            order.push_back({seconds_of(*reading), &kernel, std::move(reading)});
     std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
         return std::pair(a.seconds, a.kernel) < std::pair(b.seconds, b.kernel);
     });
+    std::optional<DenseProgram> taken;
     for (const auto& [seconds, kernel, reading] : order) {
-        auto program = reading ? generate_dense_as(around, *reading) : generate_dense_as(around, kernel->said);
+        if (taken) break;
+        auto program = generate_dense_as(around, *reading);
         if (!program) continue;
         std::shared_ptr<const Source>& source = program->program.launches[0].source;
         if (kernel->source && source != kernel->source && source->text != kernel->source->text) continue;
         if (kernel->source) source = kernel->source;
-        return program;
+        taken = std::move(program);
     }
-    return std::nullopt;
+    for (const auto& candidate : order) put_away(*candidate.reading);
+    return taken;
 }
 
 // Channels last or not: no text serves both.
@@ -230,6 +232,19 @@ void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arc
     const std::lock_guard lock(mutex_);
     Compiled& known = compiled_[arch];
     if (known.met.insert(source.get()).second) known.by_text.emplace(source->text, source);
+}
+
+std::shared_ptr<Frames> KnownKernels::frames_of(const Plan& plan) {
+    if (!written_ || !plan.form) return nullptr;
+    const std::lock_guard lock(mutex_);
+    const auto known = std::ranges::find(frames_, plan.form, &FormFrames::form);
+    if (known != frames_.end()) {
+        std::rotate(frames_.begin(), known, known + 1);
+        return frames_.front().frames;
+    }
+    if (frames_.size() == most_forms) frames_.pop_back();
+    frames_.insert(frames_.begin(), {plan.form, std::make_shared<Frames>(plan.passes.size())});
+    return frames_.front().frames;
 }
 
 std::shared_ptr<const Program> KnownKernels::prepared(const Preparation& asked) const {

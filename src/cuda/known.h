@@ -19,6 +19,8 @@
 
 namespace transfuse::cuda {
 
+class Frames;
+
 struct KnownKernel {
     Words words;                                 // DenseProgram::words
     double outputs = 0;                          // of the pass it was made for
@@ -61,6 +63,8 @@ public:
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
     Written* written() { return written_.get(); }  // null: texts are not found
+    // What the passes of the plan's form were read as; null: it has none, or texts are not found.
+    std::shared_ptr<Frames> frames_of(const Plan& plan);
     // What another size prepared, where that is the same; null where it is not known to be.
     std::shared_ptr<const Program> prepared(const Preparation& asked) const;
     // pull(request), for requests that do not depend on sizes. asked: what the request was made of, to be remembered;
@@ -72,7 +76,13 @@ private:
         std::unordered_set<const Source*> met;
         std::unordered_multimap<std::string_view, std::shared_ptr<const Source>, KeyHash> by_text;
     };
+    struct FormFrames {
+        std::shared_ptr<const void> form;
+        std::shared_ptr<Frames> frames;
+    };
+    static constexpr size_t most_forms = 8;
     mutable std::mutex mutex_;
+    std::vector<FormFrames> frames_;  // asked for last first
     std::unordered_map<std::string, std::unique_ptr<KnownStructure>, KeyHash, std::equal_to<>> structures_;
     std::map<int, Compiled> compiled_;  // by architecture
     std::unique_ptr<Written> written_;

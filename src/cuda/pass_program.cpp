@@ -8,6 +8,7 @@
 #include "cuda/correlate.h"
 #include "cuda/covariance.h"
 #include "cuda/dense/dense.h"
+#include "cuda/dense/frame.h"
 #include "cuda/grouped.h"
 #include "cuda/grouped_gradient.h"
 #include "cuda/loop.h"
@@ -31,7 +32,8 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
             config,
             static_cast<int>(number),
             context.known ? context.known->written() : nullptr,
-            &context.parameters};
+            &context.parameters,
+            context.frames && &pass == &context.plan.passes[number] ? context.frames->of(number) : nullptr};
 }
 
 // Where adding them up afterwards is estimated faster, the products of each tap; or all of them, of an input that is

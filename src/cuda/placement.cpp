@@ -34,15 +34,25 @@ Placement::Placement(const Plan& plan, const CompileOptions& options, bool align
       options_(options),
       aligned_(aligned),
       last_(last ? channels_last_buffers(plan) : std::vector<bool>(static_cast<size_t>(graph_.size()))),
-      strides_(list_of<Sizes>(static_cast<size_t>(graph_.size()))),
-      addresses_(list_of<std::optional<Address>>(static_cast<size_t>(graph_.size()))),
-      lives_(list_of<std::optional<Life>>(static_cast<size_t>(graph_.size()))) {
+      strides_(static_cast<size_t>(graph_.size())),
+      slots_(list_of<int32_t>(static_cast<size_t>(graph_.size()))),
+      held_(list_of<Held>(0)) {
     place_outputs();
     place_leaves();
     find_buffers();
 }
 
-Placement::~Placement() { give_back(addresses_), give_back(lives_); }
+Placement::~Placement() { give_back(slots_), give_back(held_); }
+
+void Placement::hold(ValueId v, const Held& what, Sizes strides) {
+    if (Held* const known = held(v)) {
+        *known = what;
+    } else {
+        held_.push_back(what);
+        slots_[static_cast<size_t>(v)] = static_cast<int32_t>(held_.size());
+    }
+    strides_.set(static_cast<size_t>(v), std::move(strides));
+}
 
 void Placement::place_outputs() {
     const auto& outputs = graph_.outputs();
@@ -50,9 +60,7 @@ void Placement::place_outputs() {
             "compile_cuda: output_strides has ", options_.output_strides.size(), " entries for ", outputs.size(),
             " outputs");
     for (size_t j = outputs.size(); j-- > 0;) {  // of a value that stands twice, the first place counts
-        const auto v = static_cast<size_t>(outputs[j]);
-        addresses_[v] = Address{Address::Kind::output, static_cast<int>(j), 0};
-        strides_[v] = output_strides(j);
+        hold(outputs[j], {{Address::Kind::output, static_cast<int>(j), 0}, {}}, output_strides(j));
     }
 }
 
@@ -60,12 +68,10 @@ void Placement::place_leaves() {
     const auto& leaves = graph_.leaves();
     require(options_.leaf_strides.empty() || options_.leaf_strides.size() == leaves.size(),
             "compile_cuda: leaf_strides has ", options_.leaf_strides.size(), " entries for ", leaves.size(), " leaves");
-    for (size_t i = 0; i < leaves.size(); ++i) {
-        const auto v = static_cast<size_t>(leaves[i]);
-        addresses_[v] = Address{Address::Kind::leaf, static_cast<int>(i), 0};
-        strides_[v] =
-            options_.leaf_strides.empty() ? contiguous_strides(graph_.nodes()[v].type.shape) : options_.leaf_strides[i];
-    }
+    for (size_t i = 0; i < leaves.size(); ++i)
+        hold(leaves[i], {{Address::Kind::leaf, static_cast<int>(i), 0}, {}},
+             options_.leaf_strides.empty() ? contiguous_strides(graph_[leaves[i]].type.shape)
+                                           : options_.leaf_strides[i]);
 }
 
 // The values that need buffers; where these lie is decided when it is known which are met.
@@ -79,14 +85,14 @@ void Placement::find_buffers() {
 }
 
 void Placement::touch(ValueId v, size_t pass, bool prepares) {
-    const auto at = static_cast<size_t>(v);
-    std::optional<Life>& life = lives_[at];
-    if (addresses_[at] && !life) return;
-    if (!life) life = Life{pass, pass, prepares};
-    life->last = pass;
-    const bool kept = options_.freeze && life->prepared;
-    addresses_[at] = Address{kept ? Address::Kind::kept : Address::Kind::workspace, 0, 0};
-    strides_[at] = last_[at] ? channels_last_strides(graph_[v].type.shape) : contiguous_strides(graph_[v].type.shape);
+    if (Held* const known = held(v)) {
+        if (known->life) known->life->last = pass;
+        return;
+    }
+    const Sizes& shape = graph_[v].type.shape;
+    const bool kept = options_.freeze && prepares, last = last_[static_cast<size_t>(v)];
+    hold(v, {{kept ? Address::Kind::kept : Address::Kind::workspace, 0, 0}, Life{pass, pass, prepares}},
+         last ? channels_last_strides(shape) : contiguous_strides(shape));
 }
 
 bool Placement::add_buffer(ValueId v, size_t pass) {
@@ -96,9 +102,8 @@ bool Placement::add_buffer(ValueId v, size_t pass) {
 }
 
 void Placement::remove_buffer(ValueId v) {
-    addresses_[static_cast<size_t>(v)].reset();
-    strides_[static_cast<size_t>(v)].clear();
-    lives_[static_cast<size_t>(v)].reset();
+    slots_[static_cast<size_t>(v)] = 0;
+    strides_.set(static_cast<size_t>(v), {});
 }
 
 Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apart) {
@@ -110,11 +115,12 @@ Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apar
     std::vector<std::pair<int64_t, int64_t>> busy;
     Room room;
     for (ValueId value = 0; value < graph_.size(); ++value) {
-        if (!lives_[static_cast<size_t>(value)] || !met[static_cast<size_t>(value)]) continue;
-        const Life& life = *lives_[static_cast<size_t>(value)];
+        Held* const buffer = held(value);
+        if (!buffer || !buffer->life || !met[static_cast<size_t>(value)]) continue;
+        const Life& life = *buffer->life;
         const Type& type = graph_[value].type;
         const int64_t size = round_up(std::max<int64_t>(numel(type.shape), 1) * bytes(type.dtype), line_bytes);
-        Address& address = *addresses_[static_cast<size_t>(value)];
+        Address& address = buffer->address;
         if (address.kind == Address::Kind::kept) {
             address.offset = room.kept;
             room.kept += size;
@@ -145,7 +151,7 @@ Sizes Placement::output_strides(size_t position) const {
 
 const Address& Placement::address(ValueId v) const {
     if (!in_memory(v)) fail("CUDA: value %", v, " (", name(graph_[v].op), ") is not in memory");
-    return *addresses_[static_cast<size_t>(v)];
+    return held_[static_cast<size_t>(slots_[static_cast<size_t>(v)]) - 1].address;
 }
 
 Place Placement::place_of(ValueId v) const {

@@ -28,9 +28,9 @@ public:
     Placement(const Placement&) = delete;
 
     // Per value, in elements; empty for what lies nowhere.
-    const std::vector<Sizes>& strides() const { return strides_; }
-    std::vector<Sizes> take_strides() { return std::move(strides_); }
-    bool in_memory(ValueId v) const { return addresses_[static_cast<size_t>(v)].has_value(); }
+    const Strides& strides() const { return strides_; }
+    Strides take_strides() { return std::move(strides_); }
+    bool in_memory(ValueId v) const { return slots_[static_cast<size_t>(v)] != 0; }
     const Address& address(ValueId v) const;
 
     Place place_of(ValueId v) const;
@@ -59,7 +59,16 @@ private:
         size_t first, last;  // pass
         bool prepared;
     };
+    struct Held {
+        Address address;
+        std::optional<Life> life;  // of a buffer
+    };
 
+    Held* held(ValueId v) {
+        const int32_t slot = slots_[static_cast<size_t>(v)];
+        return slot == 0 ? nullptr : &held_[static_cast<size_t>(slot) - 1];
+    }
+    void hold(ValueId v, const Held& what, Sizes strides);
     void place_outputs();
     void place_leaves();
     void find_buffers();
@@ -71,9 +80,9 @@ private:
     const CompileOptions& options_;
     const bool aligned_;
     const std::vector<bool> last_;  // per value
-    std::vector<Sizes> strides_;
-    std::vector<std::optional<Address>> addresses_;
-    std::vector<std::optional<Life>> lives_;  // per value, of the buffers
+    Strides strides_;
+    std::vector<int32_t> slots_;  // per value: its place among those held, from 1; 0: it lies nowhere
+    std::vector<Held> held_;
 };
 
 }  // namespace transfuse::cuda

@@ -12,7 +12,7 @@ namespace transfuse::cuda {
 struct Preparation {
     const Plan& plan;
     const std::vector<bool>& parameters;  // per value of the graph: depends on parameters alone
-    const std::vector<Sizes>& strides;    // per value
+    const Strides& strides;               // per value
     const Target& target;
     bool aligned;                                         // leaves begin on 16-byte boundaries
     bool beside;                                          // PullRequest::beside

@@ -56,6 +56,11 @@ Sizes at(const Sizes& classes, const Ground::Extents& extents) {
 
 LentPlan made_anew(Plan plan) { return {std::make_unique<Plan>(std::move(plan)), nullptr}; }
 
+Plan of_a_form(Plan plan) {
+    plan.form = std::make_shared<const char>();
+    return plan;
+}
+
 void to_classes(Sizes& sizes, const Ground::Extents& extents) {
     for (int64_t& extent : sizes) extent = std::find(extents.begin(), extents.end(), extent) - extents.begin();
 }
@@ -71,42 +76,58 @@ Ground::Ground(const Graph& graph, const Machine& machine)
                 extents_.insert(at, extent);
     many_ = extents_.size() > std::numeric_limits<uint8_t>::max();
     if (many_) return;
-    for (const Node& node : graph_.nodes())
-        for (const int64_t extent : node.type.shape)
-            classes_.push_back(
-                static_cast<uint8_t>(std::lower_bound(extents_.begin(), extents_.end(), extent) - extents_.begin()));
+    of_parameters_.assign(extents_.size(), unknown);
+    for (ValueId v = 0; v < graph_.size(); ++v) {
+        first_.push_back(static_cast<uint32_t>(classes_.size()));
+        for (const int64_t extent : graph_[v].type.shape) {
+            const auto at = std::lower_bound(extents_.begin(), extents_.end(), extent) - extents_.begin();
+            classes_.push_back(static_cast<uint8_t>(at));
+            if (facts_.parameter[Facts::at(v)]) of_parameters_[static_cast<size_t>(at)] = extent;
+        }
+    }
+}
+
+bool Ground::alike(ValueId v, const Node& b, bool kin, std::vector<bool>& changed, std::vector<bool>& grown,
+                   Extents& extents) const {
+    const Node& a = graph_[v];
+    const size_t rank = a.type.shape.size();
+    if (a.type.dtype != b.type.dtype || b.type.shape.size() != rank) return false;
+    if (!kin && (a.op != b.op || a.args != b.args)) return false;
+    bool differs = false;
+    const uint8_t* const classes = classes_.data() + first_[Facts::at(v)];
+    for (size_t axis = 0; axis < rank; ++axis) {
+        const int64_t extent = b.type.shape[axis];
+        int64_t& known = extents[classes[axis]];
+        if (known == unknown) known = extent;
+        if (known != extent) return false;
+        differs = differs || extent != a.type.shape[axis];
+    }
+    grown[Facts::at(v)] = differs;
+    if (!a.attributes.same(b.attributes)) {
+        if (!same_attributes(a, b)) return false;
+        differs = true;
+    }
+    for (const ValueId arg : a.args) differs = differs || grown[Facts::at(arg)];
+    changed[Facts::at(v)] = differs;
+    return true;
 }
 
 // All of a class become one, different classes different ones, 0 and 1 themselves.
 bool Ground::alike(const Graph& graph, std::vector<bool>& changed, Extents& extents) const {
     const Graph& own = graph_;
-    if (many_ || graph.size() != own.size() || graph.outputs() != own.outputs() || graph.leaves() != own.leaves())
-        return false;
-    constexpr int64_t unknown = -1;
-    extents.assign(extents_.size(), unknown);
+    if (many_) return false;
     changed.assign(static_cast<size_t>(own.size()), false);
     std::vector<bool> grown(changed);  // values of another shape
-    const uint8_t* next = classes_.data();
-    for (ValueId v = 0; v < own.size(); ++v) {
-        const Node &a = own[v], &b = graph[v];
-        const size_t rank = a.type.shape.size();
-        if (a.op != b.op || a.args != b.args || a.type.dtype != b.type.dtype || b.type.shape.size() != rank)
+    if (const Kin* const kin = own.kin(); kin && graph.kin() == kin) {
+        extents = of_parameters_;
+        for (const ValueId v : kin->fed)
+            if (!alike(v, graph[v], true, changed, grown, extents)) return false;
+    } else {
+        if (graph.size() != own.size() || graph.outputs() != own.outputs() || graph.leaves() != own.leaves())
             return false;
-        bool differs = false;
-        for (size_t axis = 0; axis < rank; ++axis) {
-            const int64_t extent = b.type.shape[axis];
-            int64_t& known = extents[*next++];
-            if (known == unknown) known = extent;
-            if (known != extent) return false;
-            differs = differs || extent != a.type.shape[axis];
-        }
-        grown[Facts::at(v)] = differs;
-        if (!a.attributes.same(b.attributes)) {
-            if (!same_attributes(a, b)) return false;
-            differs = true;
-        }
-        for (const ValueId arg : a.args) differs = differs || grown[Facts::at(arg)];
-        changed[Facts::at(v)] = differs;
+        extents.assign(extents_.size(), unknown);
+        for (ValueId v = 0; v < own.size(); ++v)
+            if (!alike(v, graph[v], false, changed, grown, extents)) return false;
     }
     for (size_t c = 0; c < extents_.size(); ++c)
         if ((extents_[c] <= 1 || extents[c] <= 1) && extents[c] != extents_[c]) return false;
@@ -125,7 +146,7 @@ std::unique_ptr<const Ground::Seen> Ground::see(const Graph& graph, const Machin
 Form::Form(std::shared_ptr<const Ground> on, Plan made, const Facts& facts, Questions asked,
            const Ground::Extents& extents)
     : ground(std::move(on)),
-      plan(std::move(made)),
+      plan(of_a_form(std::move(made))),
       questions_(std::move(asked)),
       small_(facts.smalls()),
       ordinary_(facts.ordinary) {

@@ -33,7 +33,11 @@ public:
     Questions take_questions() { return std::move(questions_); }  // that were asked of facts()
 
 private:
+    static constexpr int64_t unknown = -1;
     bool alike(const Graph& graph, std::vector<bool>& changed, Extents& extents) const;
+    // One value; kin: it is known to be the same node.
+    bool alike(ValueId v, const Node& node, bool kin, std::vector<bool>& changed, std::vector<bool>& grown,
+               Extents& extents) const;
 
     const Graph graph_;
     const Machine machine_;
@@ -41,6 +45,8 @@ private:
     const Facts facts_;
     Extents extents_;               // in order
     std::vector<uint8_t> classes_;  // of all extents of all values, one after another
+    std::vector<uint32_t> first_;   // where those of a value begin
+    Extents of_parameters_;         // by class, where a value of parameters alone has it; else unknown
     bool many_ = false;             // too many to tell apart
 };
 

@@ -136,7 +136,7 @@ Sizes last_strides(const Sizes& shape) {
 std::vector<DenseProgram> programs(const Case& c) {
     Plan planned = plan(rewrite(parse(c.text)).rewritten, Machine::h200());
     planned.machine.launch = 0;   // else small problems are multiplied in strict fp32 though TF32 is asked for
-    std::vector<Sizes> strides;
+    Strides strides;
     for (const Node& node : planned.graph.nodes())
         strides.push_back(c.channels_last && node.type.rank() > 3 && node.op != Op::param ? last_strides(node.type.shape) : contiguous_strides(node.type.shape));
     std::vector<DenseProgram> list;
@@ -188,7 +188,7 @@ TEST(CudaDenseCompile, EveryShapeOfPass) {
 TEST(CudaDenseCompile, RefusesChannelReductionsATileCannotHold) {
     const Plan planned = plan(rewrite(parse("graph g {\n  %x = input f32[2,32,20,20]\n  %w = param f32[32,16,3,3]\n"
                                             "  %y = conv_transpose(%x, %w) padding=[1,1] groups=2\n  %z = softmax(%y) dims=[1]\n  return %z\n}\n")).rewritten, Machine::h200());
-    std::vector<Sizes> strides;
+    Strides strides;
     for (const Node& node : planned.graph.nodes()) strides.push_back(contiguous_strides(node.type.shape));
     for (const Pass& pass : planned.passes) {
         if (pass.kind != PassKind::dense) continue;

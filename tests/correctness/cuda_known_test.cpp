@@ -10,10 +10,13 @@
 #include <set>
 #include <sstream>
 
+#include "algebra/lower.h"
 #include "cuda/build.h"
 #include "cuda/dense/dense.h"
+#include "cuda/dense/frame.h"
 #include "cuda/dense/manner.h"
 #include "cuda_host/cases.h"
+#include "plan/form.h"
 #include "rows.h"
 #include "transfuse/error.h"
 
@@ -303,7 +306,10 @@ protected:
         meet(graph, options, what);
     }
     void meet(const Graph& graph, const CompileOptions& options, const std::string& what) {
-        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
+        meet_rewritten(rewrite(graph).rewritten, options, what);
+    }
+    void meet_rewritten(const Graph& graph, const CompileOptions& options, const std::string& what) {
+        const Plan planned = forms_.plan(graph, Machine::h200());
         std::vector<std::string> both;
         for (KnownKernels* known : {&finding_, &writing_}) {
             setenv("TRANSFUSE_CACHE_DIR", (folder_ / (known == &finding_ ? "finding" : "writing")).c_str(), 1);
@@ -311,8 +317,12 @@ protected:
             both.push_back(shown(assemble_compiled(planned, options, Target{}, true, {}, compile, known)));
         }
         ASSERT_TRUE(both[0] == both[1]) << what;
+        if (const auto frames = finding_.frames_of(planned))
+            for (size_t pass = 0; pass < planned.passes.size(); ++pass) framed_ += frames->of(pass)->taken();
     }
+    Forms forms_;
     KnownKernels finding_, writing_{false};
+    int64_t framed_ = 0;  // passes that took what other sizes had read, or more
 };
 
 // Widths of every remainder, images of one column, batches, chains, pools and reductions of every kind.
@@ -325,6 +335,46 @@ TEST_F(CudaTexts, FoundAgainAreThoseThatWouldBeWritten) {
                          std::string(name) + " at " + text(space) + " pixels");
                 } catch (const Error&) {  // windows larger than the image
                 }
+}
+
+// Sizes of one form: rows of every remainder, none of which equals another extent.
+TEST_F(CudaTexts, WhatOtherSizesOfRowsReadIsReadAgain) {
+    for (const auto& [name, body] : tests::rows())
+        for (const int64_t space : {19, 21, 22, 26, 28, 23, 44, 40, 20, 25, 46}) try {
+                meet(tests::resized(parse(body), 2, space, DType::f32), Fp32Precision::tf32,
+                     std::string(name) + " at " + text(space) + " pixels");
+            } catch (const Error&) {  // windows that do not fit
+            }
+    EXPECT_GT(framed_, 50);
+}
+
+// A vocoder of four layers, of which sizes differ in nothing but lengths: odd ones, multiples of every vector, short ones.
+TEST_F(CudaTexts, WhatOtherSizesReadIsReadAgain) {
+    const std::string body =
+        "graph g {\n  %x = input f32[1,80,64]\n  %v = param f32[128,80,7]\n  %g = param f32[128,1,1]\n  %b = param f32[128]\n"
+        "  %w = weight_norm(%v, %g) axis=0\n  %p = conv(%x, %w, %b) padding=[3]\n  %l = leaky_relu(%p) negative_slope=0.1\n"
+        "  %u = param f32[128,64,16]\n  %t = conv_transpose(%l, %u) stride=[8] padding=[4]\n  %m = leaky_relu(%t) negative_slope=0.1\n"
+        "  %d = param f32[64,64,3]\n  %e = param f32[64]\n  %f = conv(%m, %d, %e) padding=[3] dilation=[3]\n  %s = add(%t, %f)\n"
+        "  %h = leaky_relu(%s) negative_slope=0.1\n  %o = param f32[1,64,7]\n  %y = conv(%h, %o) padding=[3]\n  %z = tanh(%y)\n"
+        "  return %z\n}\n";
+    for (const char* dtype : {"f32", "f16"}) {
+        const Lowered begin = lowered(parse(with(body, "f32", dtype)));
+        for (const Fp32Precision precision : {Fp32Precision::tf32, Fp32Precision::strict}) {
+            Random random(7);
+            for (int i = 0; i < 40; ++i) {
+                const int64_t length = i < 4 ? 1 + 2 * i : random.between(1, i % 2 ? 60 : 3000), batch = i % 5 == 4 ? 40 : 1;
+                std::vector<Type> types;
+                for (ValueId leaf : begin.graph.leaves()) types.push_back(begin.graph[leaf].type);
+                for (Type& type : types)
+                    if (type.shape == Sizes{1, 80, 64}) type.shape = {batch, 80, length};
+                CompileOptions options;
+                options.precision = precision;
+                meet_rewritten(rewrite_lowered(grown(begin, types), {}), options,
+                               std::string(dtype) + ", length " + text(length));
+            }
+        }
+    }
+    EXPECT_GT(framed_, 100);
 }
 
 // Of two results the second lies in rows that are longer by some pixels: its vectors may begin anywhere.
@@ -378,7 +428,7 @@ TEST(CudaPreparations, AreFoundByWhatTheyAreMadeOf) {
     const auto asked = [&](const Graph& of, size_t output, bool remembers) {
         const Plan planned = plan(of, Machine::h200());
         const std::vector<bool> parameters = parameter_values(planned.graph);
-        std::vector<Sizes> strides;
+        Strides strides;
         for (const Node& node : planned.graph.nodes()) strides.push_back(contiguous_strides(node.type.shape));
         const Target target;
         const Preparation preparation{planned, parameters, strides, target, true, false, {planned.graph.outputs()[output]}, {}};

@@ -10,7 +10,7 @@ namespace {
 // Whether the first dense pass multiplies in TF32. decisions: as for a file.
 bool rounds(const std::string& lines, Decisions* decisions = nullptr) {
     const Plan planned = plan(rewrite(parse("graph g {\n" + lines + "}\n")).rewritten, Machine::h200());
-    std::vector<Sizes> strides;
+    Strides strides;
     for (const Node& node : planned.graph.nodes()) strides.push_back(contiguous_strides(node.type.shape));
     Target target;
     target.decisions = decisions;

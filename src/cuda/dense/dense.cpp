@@ -10,6 +10,7 @@
 #include "cuda/dense/combine.h"
 #include "cuda/dense/cut.h"
 #include "cuda/dense/fragments.h"
+#include "cuda/dense/frame.h"
 #include "cuda/dense/generate.h"
 #include "cuda/dense/manner.h"
 #include "cuda/dense/pack.h"
@@ -70,13 +71,7 @@ BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, cons
     return tensor;
 }
 
-// The kernel's text, and the job that packs its weights.
-struct Text {
-    std::shared_ptr<const Source> source;
-    std::shared_ptr<const ExtraJob> pack;
-};
-
-Text text_of(const Surroundings& around, const Request& request, const Cut& cut) {
+DenseText text_of(const Surroundings& around, const Request& request, const Cut& cut) {
     const TileProgram& program = request.program;
     const auto pack = [&] {
         return std::make_shared<const ExtraJob>(pack_job(request.problem, cut.config, cut.schedule, program.weight,
@@ -103,9 +98,11 @@ Text text_of(const Surroundings& around, const Request& request, const Cut& cut)
             written.packs.get(pack_key(*schedule, program), pack)};
 }
 
-// The pass on one kernel. seconds: the estimate, where it is known.
+// The pass on one kernel. seconds, text: the estimate and the text, where they are known; text: written, where it is
+// not.
 std::optional<DenseProgram> generate(const Surroundings& around, const Request& request, const Cut& cut,
-                                     const Wish& wish, std::string* why_not, std::optional<double> seconds = {}) {
+                                     const Wish& wish, std::string* why_not, std::optional<double> seconds = {},
+                                     DenseText* known = nullptr) {
     const TileProgram* program = &request.program;
     const Problem* problem = &request.problem;
     const Epilogue& epilogue = request.epilogue;
@@ -138,7 +135,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
-    Text text = text_of(around, request, cut);
+    DenseText text = known && known->source ? *known : text_of(around, request, cut);
+    if (known) *known = text;
     result.pack = std::move(text.pack);
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
@@ -252,8 +250,8 @@ std::optional<DenseProgram> generate_dense_relaid(const Surroundings& around, do
     const auto input = relaid_input(around);
     if (!input) return std::nullopt;
     const Type& type = around.plan.graph[*input].type;
-    std::vector<Sizes> strides = around.strides;
-    strides[static_cast<size_t>(*input)] = channels_last_strides(type.shape);
+    Strides strides = around.strides;
+    strides.set(static_cast<size_t>(*input), channels_last_strides(type.shape));
     const Surroundings relaid{around.plan,    around.pass,   strides,       around.precision, around.target,
                               around.aligned, around.config, around.number, around.written,   around.parameters};
     auto program = generate(relaid, Family::wgmma, nullptr);
@@ -293,42 +291,56 @@ std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const 
 }
 
 struct DenseReading {
-    std::unique_ptr<Request> request;
-    Cut cut;
+    DenseRead read;
     Wish wish;
     double seconds;
+    Frame* frame;  // that has it back; null: none
 };
 
 struct Readings::Asked : Spare<Readings::Asked> {
     std::array<std::optional<std::optional<cuda::Asked>>, 2> by_family;
+    std::array<std::string, 2> quality;  // of each, once it is asked for
 };
 
 Readings::Readings(const Surroundings& surroundings) : around_(surroundings) {}
 Readings::~Readings() = default;
 
-std::shared_ptr<const DenseReading> Readings::as(const std::shared_ptr<const Said>& said) {
+std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const Said>& said) {
     if (!said) return nullptr;
     if (!asked_) asked_ = std::make_unique<Asked>();
-    Wish wish{.said = said};
+    const Wish wish{.said = said};
+    Frame* const frame = around_.config.empty() && lasts(*said) ? around_.frame : nullptr;
+    const auto made = [&](DenseRead read) {
+        const Request& request = *read.request;
+        const double seconds = estimate(request.problem, request.needs, read.cut.config, *read.cut.schedule,
+                                        around_.target.multiprocessors);
+        return std::make_shared<DenseReading>(DenseReading{std::move(read), wish, seconds, frame});
+    };
     for (Family family : families(around_)) {
         auto& asked = asked_->by_family[static_cast<size_t>(family)];
         if (!asked) asked = read_asked(around_, family, nullptr);
-        auto request = *asked ? wished(**asked, around_, wish) : nullptr;
+        if (!*asked) continue;
+        std::string& quality = asked_->quality[static_cast<size_t>(family)];
+        if (frame && quality.empty()) quality = quality_key((*asked)->program, (*asked)->problem).take();
+        if (frame)
+            if (auto known = frame->take(said, quality, **asked)) return made(std::move(*known));
+        auto request = wished(**asked, around_, wish);
         if (!request) continue;
-        if (auto cut = chosen(*request, around_, wish)) {
-            const double seconds =
-                estimate(request->problem, request->needs, cut->config, *cut->schedule, around_.target.multiprocessors);
-            return std::make_shared<const DenseReading>(
-                DenseReading{std::move(request), std::move(*cut), std::move(wish), seconds});
-        }
+        if (auto cut = chosen(*request, around_, wish))
+            return made({said, frame ? quality : std::string(), std::move(request), std::move(*cut), {}});
     }
     return nullptr;
 }
 
 double seconds_of(const DenseReading& reading) { return reading.seconds; }
 
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const DenseReading& reading) {
-    auto program = generate(around, *reading.request, reading.cut, reading.wish, nullptr, reading.seconds);
+void put_away(DenseReading& reading) {
+    if (reading.frame) reading.frame->give_back(std::move(reading.read));
+}
+
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around, DenseReading& reading) {
+    auto program = generate(around, *reading.read.request, reading.read.cut, reading.wish, nullptr, reading.seconds,
+                            &reading.read.text);
     if (!program) return generate_dense_as(around, reading.wish.said);  // another family may take it
     return program->words == reading.wish.said->words ? std::move(program) : std::nullopt;
 }

@@ -56,7 +56,7 @@ public:
     explicit Readings(const Surroundings& surroundings);
     ~Readings();
     Readings(const Readings&) = delete;
-    std::shared_ptr<const DenseReading> as(const std::shared_ptr<const Said>& said);
+    std::shared_ptr<DenseReading> as(const std::shared_ptr<const Said>& said);
 
 private:
     struct Asked;
@@ -64,7 +64,9 @@ private:
     std::unique_ptr<Asked> asked_;  // what no kernel decides
 };
 double seconds_of(const DenseReading& reading);
-std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const DenseReading& reading);
+std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, DenseReading& reading);
+// Keeps it for other sizes, where the pass has a frame (frame.h).
+void put_away(DenseReading& reading);
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 

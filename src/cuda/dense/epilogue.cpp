@@ -12,38 +12,32 @@ namespace transfuse::cuda {
 static bool is_sum(const Partial& p) { return p.reduction.op == Op::sum || p.reduction.op == Op::mean; }
 
 Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
-    : program_(program),
-      problem_(problem),
-      graph_(program.around->plan.graph),
-      reads_(program.reads),
-      stores_(program.stores) {
+    : program_(program), problem_(problem), reads_(program.reads), stores_(program.stores) {
     channels_ = problem.groups * problem.cout;
     const auto reads = [&](const Values& steps, ValueId value) {
         return std::any_of(steps.begin(), steps.end(), [&](ValueId step) {
-            const Operands& args = graph_[step].args;
+            const Operands& args = graph()[step].args;
             return std::find(args.begin(), args.end(), value) != args.end();
         });
     };
     const auto used = [&](ValueId v) { return (v >= 0 && v == program.bias) || reads(program.steps, v); };
     const auto before = [&](ValueId v) { return reads(program.prologue, v); };
-    const auto& grid = program.around->plan.graph[program.around->pass.anchor].type.shape;
-    int64_t pixels = 1;
-    for (size_t k = 2; k < grid.size(); ++k) pixels *= grid[k];
+    const bool many_pixels = has_many_pixels(program), few_images = has_few_images(problem);
     for (auto* tables : {&table_of_, &image_table_of_, &prologue_table_of_}) tables->reserve(reads_.size());
     for (const Operand& o : reads_) {
         const bool small = used(o.value) && channels_ <= 2048 && !o.depends[2] && !o.depends[3] && !o.depends[4];
         table_of_.push_back(small && !o.depends[0] ? tables_++ : -1);
-        image_table_of_.push_back(small && o.depends[0] && pixels >= 256 ? image_tables_++ : -1);
+        image_table_of_.push_back(small && o.depends[0] && many_pixels ? image_tables_++ : -1);
     }
     prologue_at_ = (tables_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
     // The prologue has tables of its own, of input channels or, where images are few, of each image's. Their size in
     // the text does not change with the batch.
-    const int64_t channels_in = problem.groups * problem.cin, images = problem.axes[0].in;
+    const int64_t channels_in = problem.groups * problem.cin;
     int prologue_entries = 0;
     for (const Operand& o : reads_) {
-        const bool small = before(o.value) && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
-                           (o.depends[0] ? !program.around->target.stated() && images * channels_in <= image_entries
-                                         : channels_in <= image_entries);
+        const bool small =
+            before(o.value) && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
+            (o.depends[0] ? !program.around->target.stated() && few_images : channels_in <= image_entries);
         prologue_table_of_.push_back(small ? prologue_entries : -1);
         if (small) prologue_entries += static_cast<int>(o.depends[0] ? image_entries : channels_in);
     }
@@ -62,12 +56,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
             if (p.store < 0) {
                 Operand o;
                 o.value = g.of, o.root = -1, o.dtype = problem.real_bytes() == 8 ? DType::f64 : DType::f32;
-                const Sizes& shape = graph_[g.of].type.shape;
-                const Sizes strides = contiguous_strides(shape);
-                for (size_t k = 0; k < shape.size(); ++k) {
-                    const size_t axis = k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial);
-                    o.strides[axis] = strides[k], o.depends[axis] = shape[k] > 1;
-                }
+                place_kept(g, o);
                 p.store = static_cast<int>(stores_.size());
                 stores_.push_back(o);
             }
@@ -83,6 +72,30 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     slots_at_ = (slots_at_ + 15) / 16 * 16;
     images_at_ = (slots * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
     exchange_at_ = images_at_ + (image_tables_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
+}
+
+bool Epilogue::has_many_pixels(const TileProgram& program) {
+    const Sizes& grid = program.around->plan.graph[program.around->pass.anchor].type.shape;
+    int64_t pixels = 1;
+    for (size_t k = 2; k < grid.size(); ++k) pixels *= grid[k];
+    return pixels >= 256;
+}
+
+// The value that a reduction is of, kept as it is.
+void Epilogue::place_kept(const GridReduction& reduction, Operand& store) const {
+    const Sizes& shape = graph()[reduction.of].type.shape;
+    const Sizes strides = contiguous_strides(shape);
+    for (size_t k = 0; k < shape.size(); ++k) {
+        const size_t axis = k < 2 ? k : k + 3 - static_cast<size_t>(program_.spatial);
+        store.strides[axis] = strides[k], store.depends[axis] = shape[k] > 1;
+    }
+}
+
+void Epilogue::put_numbers() {
+    reads_ = program_.reads;
+    std::copy(program_.stores.begin(), program_.stores.end(), stores_.begin());
+    for (const Partial& p : partials_)
+        if (p.store >= 0) place_kept(p.reduction, stores_[static_cast<size_t>(p.store)]);
 }
 
 bool Epilogue::derived(const Partial& p) const {
@@ -180,7 +193,7 @@ std::string Epilogue::prologue(bool one_image) const {
     for (size_t k = 0; k < reads_.size(); ++k) {
         const Operand& o = reads_[k];
         const bool read = std::any_of(program_.prologue.begin(), program_.prologue.end(), [&](ValueId v) {
-            return std::find(graph_[v].args.begin(), graph_[v].args.end(), o.value) != graph_[v].args.end();
+            return std::find(graph()[v].args.begin(), graph()[v].args.end(), o.value) != graph()[v].args.end();
         });
         if (!read || o.value == program_.input.value || names.count(o.value)) continue;
         if (o.depends[2] || o.depends[3] || o.depends[4] || (o.depends[0] && !one_image)) {
@@ -217,9 +230,9 @@ std::string Epilogue::prologue(bool one_image) const {
     t.line("(void)c, (void)channel, (void)at, (void)shared, (void)operands;");
     for (ValueId v : program_.prologue) {
         std::vector<std::string> args;
-        for (ValueId a : graph_[v].args) {
-            if (is_literal(graph_, a)) {
-                args.push_back(literal(graph_[a].attributes.number(Key::value), real()));
+        for (ValueId a : graph()[v].args) {
+            if (is_literal(graph(), a)) {
+                args.push_back(literal(graph()[a].attributes.number(Key::value), real()));
                 continue;
             }
             if (!names.count(a)) {
@@ -245,7 +258,7 @@ std::string Epilogue::prologue(bool one_image) const {
             require(names.count(a) > 0, "dense prologue: value %", a, " is neither a step nor a read of the pass");
             args.push_back(names[a]);
         }
-        t.line("const REAL v" + num(v) + " = " + expression(graph_[v], args, real()) + ";");
+        t.line("const REAL v" + num(v) + " = " + expression(graph()[v], args, real()) + ";");
         names[v] = "v" + num(v);
     }
     t.line("return " + (program_.prologue.empty() ? std::string("x") : "v" + num(program_.prologue.back())) + ";");

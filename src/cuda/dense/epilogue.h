@@ -63,12 +63,21 @@ public:
     int exchange_at() const { return exchange_at_; }
     const TileProgram& program() const { return program_; }
     const Problem& problem() const { return problem_; }
-    const Graph& graph() const { return graph_; }
+    const Graph& graph() const { return program_.around->plan.graph; }
+
+    // What tables are asked of sizes: are there pixels enough to keep an image's, and images few enough to keep all.
+    static bool has_many_pixels(const TileProgram& program);
+    static bool has_few_images(const Problem& problem) {
+        return problem.axes[0].in * problem.groups * problem.cin <= image_entries;
+    }
+    // The program and the problem have the numbers of another size, of which all that was asked has the same answers.
+    void put_numbers();
 
 private:
+    void place_kept(const GridReduction& reduction, Operand& store) const;
+
     const TileProgram& program_;
     const Problem& problem_;
-    const Graph& graph_;
     OperandList reads_, stores_;
     static constexpr int image_entries = 2048;  // of a prologue's table
     Few<int, 4> table_of_, image_table_of_;     // per read

@@ -1,0 +1,48 @@
+#include "cuda/dense/frame.h"
+
+#include <algorithm>
+
+namespace transfuse::cuda {
+
+namespace {
+
+// The request for sizes of the same quality.
+void put_numbers(Request& request, const Asked& asked) {
+    const auto& [program, problem] = asked;
+    request.problem.axes = problem.axes;
+    request.program.around = program.around;
+    request.program.input = program.input;
+    request.program.reads = program.reads;
+    request.program.stores = program.stores;
+    request.program.grid_shape = program.grid_shape;
+    request.epilogue.put_numbers();
+}
+
+}  // namespace
+
+std::optional<DenseRead> Frame::take(const std::shared_ptr<const Said>& said, std::string_view quality,
+                                     const Asked& asked) {
+    std::optional<DenseRead> found;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto at = std::ranges::find_if(
+            reads_, [&](const DenseRead& read) { return read.said == said && read.quality == quality; });
+        if (at == reads_.end()) return std::nullopt;
+        found = std::move(*at);
+        reads_.erase(at);
+    }
+    ++taken_;
+    put_numbers(*found->request, asked);
+    return found;
+}
+
+void Frame::give_back(DenseRead read) {
+    const std::lock_guard lock(mutex_);
+    if (reads_.size() == most) reads_.pop_back();
+    reads_.insert(reads_.begin(), std::move(read));
+}
+
+// Rows that share their padding, come as one or are gone through by turned products have the image's width.
+bool lasts(const Said& said) { return !said.config.shared_padding && !said.config.flat && !said.config.turned; }
+
+}  // namespace transfuse::cuda
