@@ -1,5 +1,6 @@
-// Rows: a group of neighbouring threads holds one in registers; reductions meet by shuffles, beyond a warp in shared
-// memory.
+// Rows: a group of threads holds one in registers. Where its elements are neighbours in memory so are the threads, and
+// reductions meet by shuffles, beyond a warp in shared memory; where they lie apart (channels of an image in planes)
+// neighbouring threads take neighbouring rows, and a long row is shared by the warps of a block.
 #include <algorithm>
 #include <limits>
 
@@ -28,17 +29,11 @@ private:
     int64_t blocks() const override { return ceil_div(loop_.rows(), shape_.threads / shape_.group); }
     std::string note() const override {
         return "rows of " + number(loop_.row) + ", " + number(shape_.group) +
-               (shape_.group == 1 ? " thread each" : " threads each");
+               (shape_.group == 1 ? " thread each" : " threads each") + (across_warps_ ? ", one a warp" : "");
     }
 
     bool shape() override {
-        const bool strided =
-            std::all_of(loop_.reads.begin(), loop_.reads.end(), [](const LoopTensor& t) { return t.row() != 1; });
-        if (strided && loop_.row > 1) {  // neighbouring threads take neighbouring rows
-            if (loop_.row > most_in_registers) return false;
-            shape_.vectors = static_cast<int>(loop_.row);
-            return true;
-        }
+        if (lies_apart()) return shape_for_apart();
         shape_.vector = widest();
         if (any_size()) return shape_for_any();
         while (loop_.row % shape_.vector != 0) shape_.vector /= 2;
@@ -49,6 +44,33 @@ private:
         shape_.vectors = static_cast<int>(ceil_div(loop_.row, group * shape_.vector));
         if (shape_.vectors * shape_.vector > most_in_registers / 2) return false;
         shape_.threads = static_cast<int>(std::max<int64_t>(256, group));
+        return true;
+    }
+
+    // Whether the elements of a row are no neighbours in memory. The largest tensors decide: weights of the elements stay
+    // in caches.
+    bool lies_apart() const {
+        auto axes = [](const LoopTensor& t) {
+            return std::count_if(t.strides.begin(), t.strides.end(), [](int64_t s) { return s != 0; });
+        };
+        int64_t most = 0;
+        for (const LoopTensor& t : loop_.reads) most = std::max(most, axes(t));
+        return loop_.row > 1 && std::all_of(loop_.reads.begin(), loop_.reads.end(), [&](const LoopTensor& t) {
+                   return axes(t) < most || t.row() != 1;
+               });
+    }
+
+    // Neighbouring threads take neighbouring rows; a thread holds all of one, or each warp a share.
+    bool shape_for_apart() {
+        constexpr int64_t share = most_in_registers / 2, warps = 32;
+        shape_.vectors = static_cast<int>(loop_.row);
+        if (loop_.row <= most_in_registers) return true;
+        if (loop_.row > warps * share) return false;
+        across_warps_ = true;
+        shape_.group = static_cast<int>(ceil_div(loop_.row, share / 2));
+        if (shape_.group > warps) shape_.group = static_cast<int>(warps);
+        shape_.vectors = static_cast<int>(ceil_div(loop_.row, shape_.group));
+        shape_.threads = 32 * shape_.group;
         return true;
     }
 
@@ -74,6 +96,13 @@ private:
         for (const auto& [function, join] :
              {std::pair{"tf_row_sum", "x + y"}, {"tf_row_max", "tf_max(x, y)"}, {"tf_row_min", "tf_min(x, y)"}}) {
             text += "template <class R> TF_FUNCTION R " + std::string(function) + "(R x) {\n";
+            if (across_warps_) {
+                text += "    __shared__ R parts[GROUP * 32];\n    parts[threadIdx.x] = x;\n    __syncthreads();\n    x = "
+                        "parts[threadIdx.x % 32];\n    for (int k = 1; k < GROUP; k++) { const R y = parts[k * 32 + "
+                        "threadIdx.x % 32]; x = " +
+                        std::string(join) + "; }\n    __syncthreads();\n    return x;\n}\n";
+                continue;
+            }
             text += "    for (int k = 1; k < " + number(std::min(shape_.group, 32)) +
                     "; k *= 2) { const R y = __shfl_xor_sync(~0u, x, k); x = " + join + "; }\n";
             if (shape_.group > 32)
@@ -93,8 +122,9 @@ private:
         const bool strided = shape_.group == 1 && shape_.vectors == loop_.row;
         const std::string count = parameters_.count(loop_.rows());
         body_.line({"const tf_index own = (tf_index)blockIdx.x * ", number(shape_.threads / shape_.group),
-                    " + threadIdx.x / ", group, ", row = min(own, (tf_index)(", count, " - 1));"});
-        body_.line({"const int lane = threadIdx.x % ", group, ";"});
+                    across_warps_ ? " + threadIdx.x % 32" : " + threadIdx.x / " + group, ", row = min(own, (tf_index)(",
+                    count, " - 1));"});
+        body_.line({"const int lane = threadIdx.x ", across_warps_ ? "/ 32" : "% " + group, ";"});
         // Threads beyond the end repeat the last row and do not store it: everyone meets in the reductions.
         body_.line({"const bool live = own < ", count, ";"});
         coordinates_of("row", "a");
@@ -239,7 +269,8 @@ private:
         values[id] = result;
     }
 
-    std::string inside_;  // whether the thread's vector c lies in the row
+    bool across_warps_ = false;  // the warps of a block share 32 rows
+    std::string inside_;         // whether the thread's vector c lies in the row
     std::vector<std::string> loops_;
     std::map<ValueId, std::string> means_;
 };

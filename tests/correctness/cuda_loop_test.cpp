@@ -37,6 +37,12 @@ const char* const loops[] = {
     // rows along channels: neighbouring threads take neighbouring rows
     "%x = input f32[3,20,18,21]  %o = softmax(%x) dims=[1]",
     "%x = input f32[3,5,40,41]  %v = var(%x) dims=[1] keepdim=1  %e = add(%v, 0.01)  %r = rsqrt(%e)  %o = mul(%x, %r)",
+    // long ones: the warps of a block share 32 of them; weights of the elements do not decide
+    "%x = input f32[2,130,7,11]  %o = softmax(%x) dims=[1]",
+    "%x = input f32[3,512,5,7]  %p = permute(%x) order=[0,2,3,1]  %w = param f32[512]  %b = param f32[512]  "
+    "%n = layer_norm(%p, %w, %b) normalized_shape=[512]  %g = gelu(%n)  %o = permute(%g) order=[0,3,1,2]",
+    "%x = input f32[2,1000,3,5]  %v = var(%x) dims=[1] keepdim=1  %a = amin(%x) dims=[1] keepdim=1  %d = sub(%x, %a)  "
+    "%f = mul(%d, %v)  return %f, %a",
 };
 
 void check_loops(DType dtype, double tolerance, bool last, bool aligned) {
@@ -82,6 +88,28 @@ TEST(CudaLoop, ReadsAcrossRows) {
         }
     EXPECT_EQ(pieces, 5u);  // not of ten vectors, six or five, nor of single elements
     check(cases, 2e-2);
+}
+
+// Neighbours in memory are read by neighbouring threads, whatever weights the elements of a row have.
+TEST(CudaLoop, RowsOfChannelsAreReadAsTheyLie) {
+    for (const char* channels : {"40", "512"}) {
+        const std::string text =
+            "graph loop {\n%x = input f32[8,C,64,64]\n%p = permute(%x) order=[0,2,3,1]\n%w = param f32[C]\n%b = param "
+            "f32[C]\n%n = layer_norm(%p, %w, %b) normalized_shape=[C]\n%o = permute(%n) order=[0,3,1,2]\nreturn %o\n}";
+        const Graph graph = rewrite(parse(with(text, "C", channels))).rewritten;
+        const Plan made = plan(graph, Machine::h200());
+        const Assembly assembly = assemble(made, {}, Target{}, true);
+        size_t found = 0;
+        for (const BoundLaunch& bound : assembly.launches) {
+            const std::string& body = bound.launch.source->text;
+            if (bound.launch.source->entry != "tf_loop") continue;
+            ++found;
+            EXPECT_TRUE(body.find("+ threadIdx.x % 32, row") != std::string::npos ||
+                        body.find("+ threadIdx.x / 1, row") != std::string::npos)
+                << body;
+        }
+        EXPECT_EQ(found, 1u);
+    }
 }
 
 TEST(CudaLoop, SumsRoundLittle) {
