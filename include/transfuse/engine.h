@@ -23,6 +23,7 @@ struct CompileOptions {
     bool freeze = false;             // parameters will not change: prepare once, at the first run
     int device = 0;                  // CUDA ordinal
     bool autotune = false;           // CUDA: measure several configurations of a dense pass, remember the fastest (also TRANSFUSE_AUTOTUNE=1)
+    bool lean = false;               // no scratch memory for the sake of speed alone
 };
 
 struct RunContext {

@@ -38,6 +38,7 @@ struct CallMode {
     bool inference = true;  // no gradient will be asked for
     bool keep = false;      // forward gives, behind its outputs, what backward then takes behind the gradients
     bool autotune = false;  // CompileOptions::autotune
+    bool lean = false;      // CompileOptions::lean
     bool operator==(const CallMode&) const = default;
 };
 

@@ -95,7 +95,7 @@ def _call(key: tuple) -> str:
 
 def _decision(key: tuple, choice) -> str:
     winner = "ours" if choice.takes_ours else "PyTorch's"
-    why = ", which needs less memory" if choice.needs_more_memory else ""
+    why = ", which needs less memory" if choice.needs_more_memory else ", with little memory" if choice.lean else ""
     ours, theirs = (
         f"{1e3 * seconds:.3g} ms" + (f" {_si(size)}B" if size else "")
         for seconds, size in ((choice.ours, choice.ours_bytes), (choice.pytorch, choice.pytorch_bytes))

@@ -11,7 +11,7 @@ from transfuse import fallback
 from transfuse.saved import MOST_COPIED, unsaved
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
-FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD = 1, 2, 4, 8, 16, 32, 64
+FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD, LEAN = 1, 2, 4, 8, 16, 32, 64, 128
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 

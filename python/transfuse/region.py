@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
@@ -36,6 +36,7 @@ class Choice:
     pytorch_bytes: int = 0
     parameter_bytes: int = 0
     device: str = "cpu"
+    lean: bool = False  # our way without scratch memory for the sake of speed
 
     def __post_init__(self):
         self.takes_ours = self.ours <= EVEN * self.pytorch and not self.needs_more_memory
@@ -144,6 +145,8 @@ class Region:
                             choice = self.choose(key, leaves, mode, grad)
                         if not choice.takes_ours:
                             return eager(*arguments)
+                        if choice.lean:
+                            mode |= library.LEAN
                 if grad:
                     if loose:
                         leaves = [leaf.detach() if i in loose else leaf for i, leaf in enumerate(leaves)]
@@ -171,6 +174,8 @@ class Region:
             mode = self.modes.get(key)
         choice = self.choices.get(key) if self.options.never_slower else None
         ours = choice.takes_ours if choice is not None else not self.options.never_slower
+        if mode is not None and choice is not None and choice.lean:
+            mode |= library.LEAN
         return mode if ours and self.failure is None else None
 
     def forget(self) -> None:
@@ -232,6 +237,10 @@ class Region:
                 return Choice(0.0, 0.0)
             with unseen():
                 choice = self.measure(leaves, key[2], mode, grad)
+                if choice.needs_more_memory and self.on_cuda:
+                    lean = self.measure(leaves, key[2], mode | library.LEAN, grad)
+                    if lean.takes_ours:
+                        choice = replace(lean, lean=True)
             self.measured.add("choice", key, choice)
         self.choices[key] = choice
         return choice

@@ -89,12 +89,13 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
 }
 
 // y[n, co, o] = Σ p[n, co·taps + k, i] over the taps k that o meets an input through: every up-th from the first on
-// where none are left out between them, else all are asked.
+// where none are left out between them, else all are asked. Along an axis whose taps are together i is o.
 Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
     const Lattices& axes = place.taps_apart;
     Fold fold;
     std::vector<Coordinate> first(axes.size()), whole(axes.size());  // tap, and the input it meets
     for (size_t a = 0; a < axes.size(); ++a) {
+        if (axes[a].taps == 1) continue;
         const bool stepped = axes[a].up > 1 && axes[a].dil == 1 && axes[a].offset >= 0;
         fold.loops.push_back({stepped ? (axes[a].taps + axes[a].up - 1) / axes[a].up : axes[a].taps, false});
         if (!stepped) continue;
@@ -108,18 +109,23 @@ Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
         std::string inside, tap = "0", offset = times(index[0].text, parameters_.integer(place.strides[0], true));
         auto need = [&](const std::string& text) { inside += (inside.empty() ? "" : " && ") + text; };
         int64_t taps = 1;
-        for (size_t a = 0; a < loop.size(); ++a) {
+        size_t next = 0;
+        for (size_t a = 0; a < place.taps_apart.size(); ++a) {
             const Lattice& axis = place.taps_apart[a];
-            std::string k = loop[a].text, i;
-            if (first[a].text.empty()) {
-                i = met(axis, index[a + 2], loop[a], extent(x, a + 2), inside).text;
-            } else {
-                k = let_index(plus(first[a].text, times(number(axis.up), k))).text;
-                i = let_index(minus(whole[a].text, loop[a].text)).text;
-                if (axis.taps % axis.up != 0) need(k + " < " + number(axis.taps));
-                need(i + " >= 0 && " + i + " < " + extent(x, a + 2));
+            std::string i = index[a + 2].text;
+            if (axis.taps > 1) {
+                const Coordinate& step = loop[next++];
+                std::string k = step.text;
+                if (first[a].text.empty()) {
+                    i = met(axis, index[a + 2], step, extent(x, a + 2), inside).text;
+                } else {
+                    k = let_index(plus(first[a].text, times(number(axis.up), k))).text;
+                    i = let_index(minus(whole[a].text, step.text)).text;
+                    if (axis.taps % axis.up != 0) need(k + " < " + number(axis.taps));
+                    need(i + " >= 0 && " + i + " < " + extent(x, a + 2));
+                }
+                tap = plus(times(tap, number(axis.taps)), k), taps *= axis.taps;
             }
-            tap = plus(times(tap, number(axis.taps)), k), taps *= axis.taps;
             offset = plus(offset, times(i, parameters_.integer(place.strides[a + 2], true)));
         }
         offset = plus(offset, times("(" + plus(times(index[1].text, number(taps)), tap) + ")",

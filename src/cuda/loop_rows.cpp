@@ -47,17 +47,16 @@ private:
         return true;
     }
 
-    // Whether the elements of a row are no neighbours in memory. The largest tensors decide: weights of the elements stay
-    // in caches.
+    // Whether the elements of a row are no neighbours in memory. The largest tensors decide: weights of the elements
+    // stay in caches.
     bool lies_apart() const {
         auto axes = [](const LoopTensor& t) {
             return std::count_if(t.strides.begin(), t.strides.end(), [](int64_t s) { return s != 0; });
         };
         int64_t most = 0;
         for (const LoopTensor& t : loop_.reads) most = std::max(most, axes(t));
-        return loop_.row > 1 && std::all_of(loop_.reads.begin(), loop_.reads.end(), [&](const LoopTensor& t) {
-                   return axes(t) < most || t.row() != 1;
-               });
+        return loop_.row > 1 && std::all_of(loop_.reads.begin(), loop_.reads.end(),
+                                            [&](const LoopTensor& t) { return axes(t) < most || t.row() != 1; });
     }
 
     // Neighbouring threads take neighbouring rows; a thread holds all of one, or each warp a share.
@@ -65,7 +64,8 @@ private:
         constexpr int64_t share = most_in_registers / 2, warps = 32;
         shape_.vectors = static_cast<int>(loop_.row);
         if (loop_.row <= most_in_registers) return true;
-        if (loop_.row > warps * share) return false;
+        auto along = [](const LoopTensor& t) { return t.row() == 1; };  // stores that would leave one by one
+        if (loop_.row > warps * share || std::any_of(loop_.stores.begin(), loop_.stores.end(), along)) return false;
         across_warps_ = true;
         shape_.group = static_cast<int>(ceil_div(loop_.row, share / 2));
         if (shape_.group > warps) shape_.group = static_cast<int>(warps);
@@ -97,10 +97,11 @@ private:
              {std::pair{"tf_row_sum", "x + y"}, {"tf_row_max", "tf_max(x, y)"}, {"tf_row_min", "tf_min(x, y)"}}) {
             text += "template <class R> TF_FUNCTION R " + std::string(function) + "(R x) {\n";
             if (across_warps_) {
-                text += "    __shared__ R parts[GROUP * 32];\n    parts[threadIdx.x] = x;\n    __syncthreads();\n    x = "
-                        "parts[threadIdx.x % 32];\n    for (int k = 1; k < GROUP; k++) { const R y = parts[k * 32 + "
-                        "threadIdx.x % 32]; x = " +
-                        std::string(join) + "; }\n    __syncthreads();\n    return x;\n}\n";
+                text +=
+                    "    __shared__ R parts[GROUP * 32];\n    parts[threadIdx.x] = x;\n    __syncthreads();\n    x = "
+                    "parts[threadIdx.x % 32];\n    for (int k = 1; k < GROUP; k++) { const R y = parts[k * 32 + "
+                    "threadIdx.x % 32]; x = " +
+                    std::string(join) + "; }\n    __syncthreads();\n    return x;\n}\n";
                 continue;
             }
             text += "    for (int k = 1; k < " + number(std::min(shape_.group, 32)) +

@@ -7,6 +7,7 @@
 #include "cuda/cells.h"
 #include "cuda/correlate.h"
 #include "cuda/covariance.h"
+#include "cuda/dense/apart.h"
 #include "cuda/dense/dense.h"
 #include "cuda/dense/frame.h"
 #include "cuda/grouped.h"
@@ -36,6 +37,13 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
             context.frames && &pass == &context.plan.passes[number] ? context.frames->of(number) : nullptr};
 }
 
+// Whether other ways are open than the tiles' own, which take scratch memory: to the first size of a program, without a
+// configuration that is asked for.
+bool may_take_memory(const PassContext& context, const Surroundings& around) {
+    const Target& target = context.target;
+    return !context.options.lean && !target.stated() && !target.any_size && around.config.empty();
+}
+
 // Where adding them up afterwards is estimated faster, the products of each tap; or all of them, of an input that is
 // laid anew: for the first size of a program, by the heuristic's configuration, where tiles make all of the pass.
 Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass) {
@@ -46,9 +54,9 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
     } else {
         tiles.dense = generate_dense(around, &tiles.why_not);
     }
-    const Target& target = context.target;
-    if (!tiles.dense || !all_of_pass || target.stated() || target.any_size || !around.config.empty()) return tiles;
-    if (auto products = generate_dense_apart(around, tiles.dense->seconds))
+    if (!tiles.dense || !all_of_pass || !may_take_memory(context, around)) return tiles;
+    auto products = chain_can_gather(around) ? generate_dense_apart(around, tiles.dense->seconds) : std::nullopt;
+    if (products)
         tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
     else if (auto relaid = generate_dense_relaid(around, tiles.dense->seconds))
         tiles.dense = std::move(relaid), tiles.taken.reset();
@@ -90,7 +98,8 @@ public:
 private:
     struct Product {
         Program program;
-        double seconds = 0;  // an estimate; 0: there is none
+        double seconds = 0;     // an estimate; 0: there is none
+        bool gathered = false;  // of products with their taps apart
     };
 
     // What the general kernel may read.
@@ -130,9 +139,13 @@ private:
     void tensor_cores() {
         Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
         if (reduces_rows(graph_, pass_) && rows_apart(tiles)) return;
+        if (tiles.dense && !tiles.apart && gathered(*tiles.dense)) return;
         if (tiles.dense) return take_tiles(std::move(tiles));
         why_not_ = std::move(tiles.why_not);
-        if (auto product = product_alone()) return take_product(std::move(*product));
+        if (auto product = product_alone()) {
+            if (auto loop = loop_behind()) return take_product_and_loop(std::move(*product), std::move(*loop));
+            return take_product(std::move(*product));
+        }
         left_to_the_general_kernel();
     }
 
@@ -153,8 +166,11 @@ private:
     }
 
     void take_product(Product product) {
-        const std::string how = result_.config ? "tensor-core kernel" : "ordinary arithmetic";
-        take(std::move(product.program), how + " for the product alone (" + why_not_ + "), then the general kernel; ");
+        const std::string how = !result_.config    ? "ordinary arithmetic for the product alone"
+                                : product.gathered ? "tensor-core kernel for the products of each tap, added up to"
+                                                     " the product alone"
+                                                   : "tensor-core kernel for the product alone";
+        take(std::move(product.program), how + " (" + why_not_ + "), then the general kernel; ");
         places().insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
         done_.push_back(pass_.anchor);
     }
@@ -223,15 +239,13 @@ private:
         if (context_.target.stated() || pass_.cost.flops < worthwhile) return std::nullopt;
         for (const Store& store : pass_.stores)
             if (store.value == anchor && store.target != anchor) return std::nullopt;
-        Pass product = pass_;
-        std::erase_if(product.steps,
-                      [&](const TileStep& step) { return step.scope != Scope::prologue && step.value != anchor; });
-        product.stores = {{anchor, anchor, {}}};
+        const Pass product = product_of_pass();
         const bool added = placement_.add_buffer(anchor, number_);
         const Surroundings around = surroundings_of(context_, product, number_, around_.config);
         if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
             return Product{std::move(grouped->program)};
         if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
+            if (auto apart = product_apart(product, tiles.dense->seconds)) return apart;
             result_.config = std::move(tiles.dense->config);
             result_.taken = std::move(tiles.taken);
             const double seconds = tiles.dense->seconds;
@@ -241,41 +255,105 @@ private:
         return std::nullopt;
     }
 
-    // Reductions of rows apart from the product: a loop reads what it stores, and holds whole rows. Where tiles could
-    // hold them as well, the estimates decide. False: tiles do, or neither can.
-    bool rows_apart(const Tiles& tiles) {
-        const bool buffer = !placement_.in_memory(pass_.anchor);
-        auto product = product_alone();
-        if (!product) return false;
+    Pass product_of_pass() const {
+        Pass product = pass_;
+        std::erase_if(product.steps, [&](const TileStep& step) {
+            return step.scope != Scope::prologue && step.value != pass_.anchor;
+        });
+        product.stores = {{pass_.anchor, pass_.anchor, {}}};
+        return product;
+    }
+
+    // The product by its taps apart, and a launch that adds them up into memory, where that is estimated clearly
+    // faster.
+    std::optional<Product> product_apart(const Pass& product, double than) {
+        const Surroundings around = surroundings_of(context_, product, number_, around_.config);
+        if (!may_take_memory(context_, around)) return std::nullopt;
+        auto apart = generate_dense_apart(around, than);
+        if (!apart) return std::nullopt;
+        PullRequest gather = pull_request("gather");
+        gather.early = true;
+        gather.scratch_begin = static_cast<int64_t>(apart->program.scratch_bytes);
+        gather.places = placement_.places_of(product);
+        for (auto& [value, place] : apart->places) gather.places.insert_or_assign(value, place);
+        gather.sinks = {placement_.sink_of(product.stores[0])};
+        result_.config = std::move(apart->config);
+        const double seconds = apart->seconds;
+        Program program = with_packed_weights(std::move(*apart)), sums = pull(gather);
+        for (Launch& launch : sums.launches) program.launches.push_back(std::move(launch));
+        program.scratch_bytes = std::max(program.scratch_bytes, sums.scratch_bytes);
+        return Product{std::move(program), seconds, true};
+    }
+
+    // What follows a product is more than a chain on each pixel (statistics, pools): the product with its taps apart,
+    // and the general kernel for the rest, where both are clearly faster than tiles that make all of the pass.
+    bool gathered(const DenseProgram& tiles) {
+        const ValueId anchor = pass_.anchor;
+        if (chain_can_gather(around_)) return false;
+        for (const Store& store : pass_.stores)
+            if (store.value == anchor && store.target != anchor) return false;
+        const Machine& machine = context_.plan.machine;
+        double moved = 0;
+        for (const Store& store : pass_.stores)
+            if (store.value != anchor) moved += static_cast<double>(bytes_of(store.value));
+        for (const TileStep& step : pass_.steps)
+            if (step.value != anchor && !is_pointwise(graph_[step.value].op))
+                moved += static_cast<double>(bytes_of(graph_[step.value].args[0]));
+        const double rest = 2 * moved / machine.bandwidth + 2 * machine.launch;
+        if (rest >= tiles.seconds) return false;
+        const bool added = placement_.add_buffer(anchor, number_);
+        if (auto product = product_apart(product_of_pass(), tiles.seconds - rest)) {
+            why_not_ = "most rows of its products would be empty";
+            take_product(std::move(*product));
+            return true;
+        }
+        if (added) placement_.remove_buffer(anchor);
+        return false;
+    }
+
+    // What follows the product, as a loop that reads it from memory and holds whole rows; nothing where it is no loop.
+    std::optional<Launch> loop_behind() {
         Pass rest = pass_;
         rest.kind = PassKind::pointwise;
         std::erase_if(rest.steps, [&](const TileStep& step) {
             return step.scope == Scope::prologue || step.value == pass_.anchor;
         });
         rest.reads = {pass_.anchor};
-        double moved = static_cast<double>(bytes_of(pass_.anchor));
         for (const TileStep& step : rest.steps)
             for (ValueId a : graph_[step.value].args)
                 if (has(pass_.reads, a) && !has(rest.reads, a)) rest.reads.push_back(a);
         Places places = placement_.places_of(rest);
         std::vector<Place> stores;
-        for (const Store& store : rest.stores) {
-            stores.push_back(placement_.sink_of(store).place);
-            moved += static_cast<double>(bytes_of(store.value));
-        }
+        for (const Store& store : rest.stores) stores.push_back(placement_.sink_of(store).place);
+        return generate_loop(surroundings_of(context_, rest, number_, ""), places, stores, nullptr);
+    }
+
+    void take_product_and_loop(Product product, Launch loop) {
+        product.program.launches.push_back(std::move(loop));
+        take(std::move(product.program),
+             product.gathered ? "tensor-core kernel for the products of each tap, added up, then a loop of rows; "
+                              : "the product alone, then a loop of rows; ");
+        for (const Store& store : pass_.stores) done_.push_back(store.value);
+    }
+
+    // Reductions of rows apart from the product. Where tiles could hold them as well, the estimates decide. False:
+    // tiles do, or neither can.
+    bool rows_apart(const Tiles& tiles) {
+        const bool buffer = !placement_.in_memory(pass_.anchor);
+        auto product = product_alone();
+        if (!product) return false;
+        double moved = static_cast<double>(bytes_of(pass_.anchor));
+        for (const Store& store : pass_.stores) moved += static_cast<double>(bytes_of(store.value));
         const Machine& machine = context_.plan.machine;
         const double seconds = product->seconds + moved / machine.bandwidth + machine.launch;
         const bool faster = !tiles.dense || (product->seconds > 0 && seconds < tiles.dense->seconds);
-        auto loop = faster ? generate_loop(surroundings_of(context_, rest, number_, ""), places, stores, &why_not_)
-                           : std::nullopt;
+        auto loop = faster ? loop_behind() : std::nullopt;
         if (!loop) {
             if (buffer) placement_.remove_buffer(pass_.anchor);
             result_.config.reset(), result_.taken.reset(), result_.packed.reset();
             return false;
         }
-        product->program.launches.push_back(std::move(*loop));
-        take(std::move(product->program), "the product alone, then a loop of rows; ");
-        for (const Store& store : pass_.stores) done_.push_back(store.value);
+        take_product_and_loop(std::move(*product), std::move(*loop));
         return true;
     }
 

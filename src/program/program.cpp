@@ -35,7 +35,7 @@ std::vector<int64_t>& signature(std::span<const TensorView> leaves, std::span<co
     key.clear();
     key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
                   int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
-                  int64_t{mode.autotune} << 11 | int64_t{mode.device} << 16);
+                  int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16);
     append_signature(key, leaves);
     key.insert(key.end(), sizes.begin(), sizes.end());
     return key;
@@ -80,6 +80,7 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
     options.freeze = mode.freeze;
     options.device = mode.device;
     options.autotune = mode.autotune;
+    options.lean = mode.lean;
     switch (mode.engine) {
         case Engine::cpu:
             instance->executable = compile_cpu(planned, options);

@@ -116,6 +116,13 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"taps_apart",
          "%x = input f32[2,512,16,16]\n  %w = param f32[512,3,4,4]\n  %b = param f32[3]\n  %y = conv_transpose(%x, %w, %b) "
          "stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
+        // The taps of some axes, of groups, added up for a norm's statistics.
+        {"some_taps_apart",
+         "%x = input f32[4,256,6,8,8]\n  %w = param f32[256,6,4,4,4]\n  %y = conv_transpose(%x, %w) groups=2\n  %z = instance_norm(%y)"},
+        // Rows of many channels, which warps share.
+        {"channel_rows",
+         "%x = input f32[2,300,9,11]\n  %w = param f32[300]\n  %p = permute(%x) order=[0,2,3,1]\n  %n = layer_norm(%p, %w) normalized_shape=[300]\n"
+         "  %q = permute(%n) order=[0,3,1,2]\n  %z = gelu(%q)"},
         // Gradients: of a mean over space, of weights, of weights of groups.
         {"box_spread",
          "%h = input f32[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[15,14,18,19] steps=[1,1,2,1] "
@@ -211,7 +218,8 @@ inline const std::vector<Family>& families() {
         {"pairs", f16, strict, planes, unaligned}, {"d5", f32, tf32}, {"d5", f32, tf32, last},
         {"row_norm", f32, strict}, {"row_norm", f16, strict}, {"row_softmax", f32, tf32}, {"plane_norm", f32, tf32},
         {"plane_norm", f32, tf32, planes, aligned, later}, {"centred", f32, tf32}, {"few_rows", f32, tf32}, {"few_rows", f32, strict},
-        {"few_rows", f16, strict},
+        {"few_rows", f16, strict}, {"some_taps_apart", f32, tf32}, {"some_taps_apart", f32, strict}, {"channel_rows", f32, strict},
+        {"channel_rows", f16, strict},
     };
     return list;
 }

@@ -10,6 +10,7 @@ import zoo
 from torch.profiler import ProfilerActivity, profile
 
 import transfuse
+from transfuse import library
 from transfuse.memory import peak, peak_of, total
 from transfuse.region import SPARE
 
@@ -135,6 +136,37 @@ def test_what_pytorchs_kernels_take_inside_counts_on_cuda(inside, monkeypatch):
     assert not region.measure(leaves, (), 2, False).takes_ours and not counted, "on the CPU the tensors decide"
     region.on_cuda = True
     assert region.measure(leaves, (), 2, False).takes_ours == (inside > 0) and len(counted) == 2
+
+
+@pytest.mark.parametrize("spared", [True, False])
+def test_ours_with_less_memory_is_tried_before_pytorch(spared, monkeypatch):
+    """Scratch memory for the sake of speed must not be what leaves a region to PyTorch."""
+    module = torch.nn.ConvTranspose2d(2, 3, 3)
+    x = torch.rand(1, 2, 5, 5)
+    ours = transfuse.optimize(module, (x,))
+    (bound,) = ours.__dict__["_transfuse"].entries.values()
+    (region,) = bound.entry.cut.regions
+    leaves = (x, module.weight.detach(), module.bias.detach())
+    asked, ran = [], []
+
+    def measure(leaves, sizes, mode, grad):
+        asked.append(mode)
+        needed = 1 << 20 if spared and mode & library.LEAN else 100 << 20
+        return transfuse.region.Choice(1.0, 2.0, needed, 1 << 20, 0, "cuda")
+
+    real = library.run_detached
+    monkeypatch.setattr(region, "measure", measure)
+    monkeypatch.setattr(
+        library, "run_detached", lambda leaves, handle, sizes, mode: ran.append(mode) or real(leaves, handle, sizes, mode)
+    )
+    region.on_cuda = True
+    region.forget()
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(region.caller()(*leaves)[0], module(x))
+    assert [mode & library.LEAN for mode in asked] == [0, library.LEAN]
+    assert [mode & library.LEAN for mode in ran] == ([library.LEAN] * 2 if spared else [])
+    assert (region.mode_of(leaves) is not None) == spared
 
 
 @pytest.mark.parametrize("device, ours, pytorch, parameters, taken", [

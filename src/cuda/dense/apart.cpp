@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
@@ -12,34 +14,54 @@ constexpr double gather_rate =
 
 }  // namespace
 
-bool can_lie_apart(const Surroundings& around) {
-    const Graph& graph = around.plan.graph;
-    const Node& anchor = graph[around.pass.anchor];
-    const Type &x = graph[anchor.args[0]].type, &w = graph[anchor.args[1]].type;
-    int64_t taps = 1;
-    for (const Lattice& axis : lattices(graph, around.pass.anchor)) {
-        if (axis.down != 1 || axis.in < 2) return false;
-        taps *= axis.taps;
+ApartAxes axes_apart(const Problem& problem, const Machine& machine) {
+    const double terms = problem.terms() == 2 ? 3 : 1;  // products of each pair
+    ApartAxes best = 0;
+    double least = 0;
+    for (ApartAxes some = 0; some < 8; ++some) {
+        int64_t rows = problem.cout, places = problem.groups * problem.axes[0].in;
+        double pairs = static_cast<double>(places * problem.cin);  // of outputs and what they are made of
+        bool able = true;
+        for (size_t a = 1; a < 4; ++a) {
+            const Lattice& axis = problem.axes[a];
+            if (is_apart(some, a)) {
+                able = able && axis.down == 1 && axis.in > 1 && axis.taps > 1;
+                rows *= axis.taps, places *= axis.in, pairs *= static_cast<double>(axis.in);
+            } else {
+                places *= axis.out;
+                pairs *= static_cast<double>(axis.out * axis.taps) / static_cast<double>(axis.up);
+            }
+        }
+        if (!able || (some && (rows > most_rows || places * rows >= int64_t{1} << 31))) continue;
+        const double moved = some ? 8 * static_cast<double>(places * rows) : 0;
+        const double seconds =
+            2 * terms * pairs * static_cast<double>(round_up(rows, 64)) / machine.flops + moved / machine.bandwidth;
+        if (some == 0 || seconds < least) least = seconds, best = some;
     }
+    return best;
+}
+
+bool chain_can_gather(const Surroundings& around) {
+    const Graph& graph = around.plan.graph;
     if (reduces_rows(graph, around.pass)) return false;
-    if (taps == 1 || w.shape[0] != 1 || w.shape[2] * taps > most_rows || x.dtype != DType::f32) return false;
     for (const TileStep& step : around.pass.steps)
         if (step.scope != Scope::prologue &&
             (step.scope != Scope::tile || !(step.value == around.pass.anchor || is_pointwise(graph[step.value].op) ||
                                             is_reduction(graph[step.value].op))))
             return false;
-    return numel(x.shape) / w.shape[1] * w.shape[2] * taps < int64_t{1} << 31;
+    return true;
 }
 
-void take_apart(TileProgram& program, Problem& problem) {
+void take_apart(TileProgram& program, Problem& problem, ApartAxes axes) {
     const Graph& graph = program.around->plan.graph;
     for (size_t a = 1; a < 4; ++a) {
+        if (!is_apart(axes, a)) continue;
         Lattice& axis = problem.axes[a];
         problem.apart[a - 1] = axis.taps, problem.cout *= axis.taps;
         axis = Lattice{.in = axis.in, .out = axis.in};
         program.grid_shape[a + 1] = axis.out;
     }
-    program.grid_shape[1] = problem.cout;
+    program.grid_shape[1] = problem.groups * problem.cout;
     // Of the tile program only the prologue is left.
     auto before = [&](const Operand& o) {
         return std::any_of(program.prologue.begin(), program.prologue.end(), [&](ValueId v) {
@@ -59,20 +81,24 @@ void take_apart(TileProgram& program, Problem& problem) {
 }
 
 int64_t products_apart(const Problem& problem) {
-    int64_t count = problem.cout;
-    for (const Lattice& axis : problem.axes) count *= axis.in;
+    int64_t count = problem.groups * problem.cout;
+    for (const Lattice& axis : problem.axes) count *= axis.out;
     return count;
 }
 
-Place place_apart(const Surroundings& around, const Problem& problem, int64_t at) {
+Place place_apart(const Surroundings& around, const Problem& problem, ApartAxes axes, int64_t at) {
     Place place;
     place.base = Argument::of_scratch(at);
     place.read_only = false, place.aligned = true;
     place.taps_apart = lattices(around.plan.graph, around.pass.anchor);
     place.strides.assign(place.taps_apart.size() + 2, 1);
-    for (size_t a = place.taps_apart.size() + 1; a-- > 1;)
-        place.strides[a] = place.strides[a + 1] * place.taps_apart[a - 1].in;
-    place.strides[0] = place.strides[1] * problem.cout;
+    const size_t first = 4 - place.taps_apart.size();
+    for (size_t a = place.taps_apart.size(); a-- > 0;) {
+        const int64_t extent = problem.axes[first + a].out;
+        if (!is_apart(axes, first + a)) place.taps_apart[a] = Lattice{.in = extent, .out = extent};
+        place.strides[a + 1] = place.strides[a + 2] * extent;
+    }
+    place.strides[0] = place.strides[1] * problem.groups * problem.cout;
     return place;
 }
 

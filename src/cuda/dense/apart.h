@@ -1,7 +1,7 @@
 // A convolution of few output channels with its taps apart. Channels alone would leave most of a tensor core's 64 rows
-// empty, in the product of every window; instead each (channel, tap) is a row of one product with the inputs as they
-// lie. What each tap makes of each input is stored, and whoever reads the convolution adds up the products that meet in
-// an output (Place::taps_apart).
+// empty, in the product of every window; instead each channel and tap, of all axes or some, is a row of one product
+// with the inputs as they lie along those axes. What each tap makes of each input is stored, and whoever reads the
+// convolution adds up the products that meet in an output (Place::taps_apart).
 #pragma once
 
 #include "cuda/dense/tile_program.h"
@@ -9,15 +9,21 @@
 
 namespace transfuse::cuda {
 
-// Whether the pass may be made so: fp32 (16-bit products leave nothing to gain), and behind it nothing but a chain on
-// each pixel.
-bool can_lie_apart(const Surroundings& around);
+// The axes whose taps are rows: bits, of the problem's axes d, h and w. Here those that a rough count of products and
+// bytes says; none where channels fill the rows.
+using ApartAxes = unsigned;
+ApartAxes axes_apart(const Problem& problem, const Machine& machine);
+inline bool is_apart(ApartAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
 
-// The product alone, a row for each channel and tap.
-void take_apart(TileProgram& program, Problem& problem);
+// Whether whoever stores the pass's values may add up the products: behind the convolution there is nothing but a chain
+// on each pixel.
+bool chain_can_gather(const Surroundings& around);
+
+// The product alone, a row for each channel and tap of those axes.
+void take_apart(TileProgram& program, Problem& problem, ApartAxes axes);
 
 int64_t products_apart(const Problem& problem);  // elements that are stored
-Place place_apart(const Surroundings& around, const Problem& problem, int64_t at);
+Place place_apart(const Surroundings& around, const Problem& problem, ApartAxes axes, int64_t at);
 double gather_seconds(const Surroundings& around,
                       const Problem& problem);  // an estimate: adding up, and the launch for it
 

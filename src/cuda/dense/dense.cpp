@@ -156,7 +156,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
                 round_up((wish.apart ? products_apart(*problem) : numel(around.plan.graph[o.value].type.shape)) *
                              epilogue.real_bytes(),
                          256);
-    if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
+    if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, wish.apart, kept_at[0]));
 
     Launch main;
     main.source = std::move(text.source);
@@ -237,10 +237,15 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
 std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, double than) {
     constexpr double clearly =
         0.7;  // of the other's time: what is estimated .32 and .66 of it was measured .43 and .68
-    if (!can_lie_apart(around)) return std::nullopt;
-    for (Family family : families(around))
-        if (auto program = generate(around, family, nullptr, {.apart = true}))
+    // Products of 16 bits leave nothing to gain.
+    if (around.plan.graph[around.plan.graph[around.pass.anchor].args[0]].type.dtype != DType::f32) return std::nullopt;
+    for (Family family : families(around)) {
+        const auto asked = read_asked(around, family, nullptr);
+        const ApartAxes axes = asked ? axes_apart(asked->problem, around.plan.machine) : 0;
+        if (!axes) continue;
+        if (auto program = generate(around, family, nullptr, {.apart = axes}))
             return program->seconds < clearly * than ? std::move(program) : std::nullopt;
+    }
     return std::nullopt;
 }
 

@@ -95,12 +95,12 @@ static int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, bool apart) {
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, unsigned apart) {
     auto program = read_tile_program(around, why_not);
     if (!program) return std::nullopt;
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return std::nullopt;
-    if (apart) take_apart(*program, *problem);
+    if (apart) take_apart(*program, *problem, apart);
     find_handed(*program, *problem);
     program->vector = store_vector(*program, *problem);
     return Asked{std::move(*program), *problem};

@@ -40,7 +40,7 @@ struct Wish {
     int larger = 0;
     bool loose = false;
     std::shared_ptr<const Said> said = nullptr;
-    bool apart = false;  // taps apart
+    unsigned apart = 0;  // axes whose taps are apart (apart.h)
 };
 
 // What a pass asks of a family, before anything is wished.
@@ -48,8 +48,8 @@ struct Asked {
     TileProgram program;
     Problem problem;
 };
-// Nothing, with a sentence, where the family does not take the pass. apart: with its taps apart.
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, bool apart = false);
+// Nothing, with a sentence, where the family does not take the pass. apart: with the taps of those axes apart.
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, unsigned apart = 0);
 // Null where the wish does not fit. (Its taps are apart where they were asked for so.)
 std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish);
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
