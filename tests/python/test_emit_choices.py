@@ -27,6 +27,14 @@ def test_what_another_build_does_not_know_stands_apart():
     assert "PICK" not in text and "#if" in text
 
 
+def test_what_counts_a_loop_is_known_in_it_alone():
+    loop = "for (int e = 0; e < 4; e++) { h(e); }"
+    text = both(
+        function(loop, "y[0] = y[a];"), function(loop, "for (int e = 0; e < 2; e++) {", "    y[e] = y[a];", "}")
+    )
+    assert "PICK(0, e)" not in text
+
+
 def test_what_one_build_alone_declares_stands_in_both():
     text = both(
         function("int i = 0, j = 0, k = 0;", "y[i + j + k] = 1;"), function("int i = 0, k = 0;", "y[i + k] = 1;")

@@ -73,7 +73,17 @@ def one(lines: list[str], known: list[Words]) -> str | None:
         trees = [_tree(row) for row in rows]
     except ValueError:
         return None
-    return _merged(trees, known, False)
+    return _merged(trees, [_in_reach(line, words) for line, words in zip(lines, known)], False)
+
+
+SHORT = 2  # letters of what counts a loop
+
+
+def _in_reach(line: str, words: Words) -> Words:
+    """Without what counts a loop that the line may not stand in: it says so itself, or it is not known there."""
+    own = _own(line)
+    reach = lambda every: frozenset(word for word in every if len(word) > SHORT or word in own)  # noqa: E731
+    return Words(reach(words.local), reach(words.outside))
 
 
 RETURNED = re.compile(r"\) return (-\d);$")  # what a caller is told: -2 and -4 that another path takes it
