@@ -157,7 +157,9 @@ def test_ours_with_less_memory_is_tried_before_pytorch(spared, monkeypatch):
     real = library.run_detached
     monkeypatch.setattr(region, "measure", measure)
     monkeypatch.setattr(
-        library, "run_detached", lambda leaves, handle, sizes, mode: ran.append(mode) or real(leaves, handle, sizes, mode)
+        library,
+        "run_detached",
+        lambda leaves, handle, sizes, mode: ran.append(mode) or real(leaves, handle, sizes, mode),
     )
     region.on_cuda = True
     region.forget()
