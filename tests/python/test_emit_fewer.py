@@ -114,21 +114,57 @@ def test_a_function_of_one_statement_stands_where_it_is_called():
 
 JOBS = """    for (int block1 = blockIdx.x; block1 < (batch + 23) / 8; block1 += gridDim.x) {
         if (block1 < (batch + 7) / 8) tf_each(block1, 32 * batch, [&](int i) { p1[i] = p0[i]; });
-        else if (block1 < (batch + 15) / 8) tf_each(block1 - (batch + 7) / 8, 32, [&](int i) { p2[i] = sum(i) + 1; });
-        else tf_each(block1 - (batch + 15) / 8, 32, [&](int i) { p3[i] = -sum(i); });
+        else if (block1 < (batch + 15) / 8) tf_each(block1 - (batch + 7) / 8, 32, [&](int i) {
+            double a1 = 0.0;
+            for (int r1 = 0; r1 < batch; ++r1) a1 += p0[r1 * 32 + i];
+            p2[i] = a1 + 1;
+        });
+        else tf_each(block1 - (batch + 15) / 8, 32, [&](int i) {
+            double a2 = 0.0;
+            for (int r2 = 0; r2 < batch; ++r2) a2 += p0[r2 * 32 + i];
+            p3[i] = -a2;
+        });
     }
 """
 
 
 def test_jobs_for_the_same_elements_are_one():
-    text = same_elements(JOBS)
-    assert "block1 < (batch + 15) / 8; block1" in text and text.count("tf_each(") == 2
     assert (
-        "if (block1 == 0) tf_each(0, 32, [&](int i) { const double a = sum(i); p2[i] = a + 1; p3[i] = -a; });" in text
+        same_elements(JOBS)
+        == """    for (int block1 = blockIdx.x; block1 < (batch + 15) / 8; block1 += gridDim.x) {
+        if (block1 == 0) tf_each(0, 32, [&](int i) {
+            double a1 = 0.0;
+            for (int r1 = 0; r1 < batch; ++r1) a1 += p0[r1 * 32 + i];
+            p2[i] = a1 + 1;
+            p3[i] = -a1;
+        });
+        else tf_each(block1 - 1, 32 * batch, [&](int i) { p1[i] = p0[i]; });
+    }
+"""
     )
-    assert "else tf_each(block1 - 1, 32 * batch, [&](int i) { p1[i] = p0[i]; });" in text
-    mixed = JOBS.replace("tf_each(block1 - (batch + 7) / 8, 32, [&](int i) { p2[i] = sum(i) + 1; });", "tiles(block1);")
+    other = JOBS.replace("p0[r2 * 32 + i]", "p1[r2 * 32 + i]")  # another sum, by names of its own
+    assert "a2 += p1[r2 * 32 + i];\n" in same_elements(other)
+    mixed = JOBS.replace("tf_each(block1, 32 * batch, [&](int i) { p1[i] = p0[i]; });", "tiles(block1);")
     assert same_elements(mixed) == mixed
+
+
+FIXED = """    for (int block1 = blockIdx.x; block1 < 4; block1 += gridDim.x) {
+        if (block1 < 1) tf_each(0, 16, [&](int i) { p2[i] = p0[i]; });
+        else if (block1 < 3) tf_sums<8>(block1 - 1, 16, 81, [&](int o, int t) { return p3[t]; }, [&](int o, double sum) { p4[o] = sum; });
+        else tf_each(0, 16, [&](int i) { p5[i] = -p0[i]; });
+    }
+"""
+
+
+def test_jobs_of_fixed_numbers_of_blocks():
+    text = same_elements(FIXED)
+    assert "block1 < 3; block1" in text and "else tf_sums<8>(block1 - 1, 16, 81" in text
+    assert "if (block1 == 0) tf_each(0, 16, [&](int i) { p2[i] = p0[i]; p5[i] = -p0[i]; });" in text
+    alone = "\n".join(line for line in FIXED.replace("< 4", "< 2").split("\n") if "tf_sums" not in line)
+    assert (
+        same_elements(alone)
+        == "    if (blockIdx.x == 0) tf_each(0, 16, [&](int i) { p2[i] = p0[i]; p5[i] = -p0[i]; });\n"
+    )
 
 
 def test_lines_are_broken_late_where_that_takes_fewer():

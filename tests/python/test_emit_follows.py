@@ -6,7 +6,7 @@ import subprocess
 from transfuse.emit import follows, tables_named
 from transfuse.emit.host import sizes_read
 from transfuse.emit.launches import Kernel, Launch, Parameter, Program, Told
-from transfuse.emit.text.again import factors_told, numbers_again, sums_again
+from transfuse.emit.text.again import factors_told, numbers_again
 from transfuse.emit.text.boxes import boxes
 from transfuse.emit.text.cuts import cuts
 from transfuse.emit.text.finished import finished
@@ -328,34 +328,6 @@ def test_kernels_that_differ_in_a_formula_give_it_alone():
     assert "        return [=](float sum) { return sum + low; };\n    });\n}\n" in found
     other = FINISHED.replace("p1[(c * height", "p1[(row * height")
     assert finished(other) == other
-
-
-AGAIN = """
-__global__ void __launch_bounds__(256) f(const double* p0, double* p1, double* p2, int batch) {
-    TF_SEQUENCE();
-    if (blockIdx.x < 1) tf_each(0, 32, [&](int i) {
-        double a1 = 0.0;
-        for (int r1 = 0; r1 < batch; ++r1) a1 += p0[r1 * 32 + i];
-        p1[i] = a1 / batch;
-    });
-    else tf_each(1, 64, [&](int i) {
-        const double v1 = p0[i];
-        double a2 = 0.0;
-        for (int r2 = 0; r2 < batch; ++r2) a2 += p0[r2 * 32 + i % 32];
-        p2[i] = v1 - a2;
-    });
-}
-"""
-
-
-def test_sums_that_several_jobs_read_are_said_once():
-    found = sums_again(AGAIN)
-    assert "    TF_SEQUENCE();\n    const auto sum = [&](int i) {\n        double a = 0.0;\n" in found
-    assert "        for (int r = 0; r < batch; ++r) a += p0[r * 32 + i];\n        return a;\n    };\n" in found
-    assert "tf_each(0, 32, [&](int i) { p1[i] = sum(i) / batch; });" in found
-    assert "        const double v1 = p0[i];\n        p2[i] = v1 - sum(i % 32);\n" in found
-    other = AGAIN.replace("p0[r2 * 32 + i % 32]", "p0[r2 * 16 + i % 32]")
-    assert sums_again(other) == other
 
 
 def test_sizes_that_no_kernel_reads_are_not_given():

@@ -44,7 +44,7 @@ from transfuse.emit.said_once import (
     used_once,
 )
 from transfuse.emit.text import specialised
-from transfuse.emit.text.again import factors_told, numbers_again, stored_twice, sums_again, taps_again
+from transfuse.emit.text.again import factors_told, numbers_again
 from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.boxes import boxes
@@ -110,7 +110,7 @@ def assembled(
 def _sizes_said(text: str, known: follows.Found, told: Told) -> str:
     """A long file's text: numbers that follow from sizes are said where they are read, and what that makes alike is said once."""
     text = numbers_again(boxes(cuts(finished(follows.said(text, known, told)))))
-    text = follows.multiples(stored_twice(taps_again(sums_again(text))), known, told)
+    text = follows.multiples(text, known, told)
     return ends_of_rows(constants_of_file(direct(factors_told(text, told))))
 
 

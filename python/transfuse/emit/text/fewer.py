@@ -7,7 +7,7 @@ import re
 from transfuse.emit.text.fewer_names import equal_numbers, one_instruction, one_line_functions
 from transfuse.emit.text.layout import lines_of
 from transfuse.emit.text.same_elements import same_elements
-from transfuse.emit.text.tokens import split, tokens
+from transfuse.emit.text.tokens import split, tokens, until_settled
 from transfuse.emit.text.typed import Tree, Unread, said, tree_of, with_names
 
 FUNCTION = re.compile(r"(?m)^(?:__global__|DEVICE|template|static __device__) [^\n]*\{\n(?:[ #][^\n]*\n)+\}")
@@ -18,7 +18,7 @@ OPERATORS = {"min", "max"}  # what may be called
 def fewer(text: str) -> str:
     """Device code, its lines not yet broken."""
     text = same_elements(one_line_functions(equal_numbers(one_instruction(text))))
-    return FUNCTION.sub(lambda m: _shortest(declared_there(given_at_once(conditions(m[0])))), text)
+    return FUNCTION.sub(lambda m: _shortest(braces(declared_there(given_at_once(conditions(m[0]))))), text)
 
 
 MOVED = re.compile(
@@ -82,7 +82,7 @@ def _ways(lines: list[str]):
             names = dict(_named(match["list"]))
             for wanted in [list(names), *([name] for name in names)] if len(names) > 1 else [list(names)]:
                 if new := _read_there(lines, i, match, wanted):
-                    yield BRACES.sub(_one_statement, "\n".join(new))
+                    yield braces("\n".join(new))
                     yield from _together(new, max(i - 1, 1))
             yield from _together(lines, i)
 
@@ -174,10 +174,10 @@ def _lasting(lines: list[str], scope: list[str], tree: Tree, own: str) -> bool:
 
 BRACES = re.compile(
     r"(?m)^(?P<I> *)(?P<head>(?:UNROLL )?(?:for|if) \([^\n]*\)) \{\n"
-    r"(?P<one>(?P=I)    (?!const|\})[^\n]*\n(?:(?P=I)     [^\n]*\n)*)(?P=I)\}(?! else)$"
+    r"(?P<one>(?P=I)    (?!const|\})[^\n]*(?:\{\n(?:(?P=I)     [^\n]*\n)*(?P=I)    \}|(?<!\{)(?:\n(?P=I)     [^\n]*)*)\n)(?P=I)\}(?! else)$"
 )
 
 
-def _one_statement(m: re.Match) -> str:
-    """What is one statement needs no braces."""
-    return f"{m['I']}{m['head']}\n{m['one'].rstrip()}"
+def braces(text: str) -> str:
+    """What is one statement needs none."""
+    return until_settled(BRACES, lambda m: f"{m['I']}{m['head']}\n{m['one'].rstrip()}", text)
