@@ -1,17 +1,19 @@
 """What a call costs before anything is computed: the smallest layers, without gradients, beside PyTorch; and what a new size costs.
 
-    PYTHONPATH=python .venv/bin/python bench/overhead.py
+    PYTHONPATH=python .venv/bin/python bench/overhead.py [sizes]
 
 Processor time of one thread in microseconds a call, the best of many batches of calls. "operator" is transfuse::run alone, with
 the little that there is to compute; the difference to "call" is spent in Python; "new size" is the first call of a size, the
 median of twenty: rewriting and planning. Where there is a GPU, the host's time of a call follows, until it returns: without
 gradients for several rows, beside y.mul(2) of PyTorch, one launch, which tells how fast the host is; and for row A without gradients, with
 them, and forward with backward. "nothing" is an autograd function of the same tensors that computes nothing: what PyTorch's engine
-itself takes.
+itself takes. `sizes`: what a new size costs, and nothing else.
 """
 
 import os
+import random
 import statistics
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -60,12 +62,14 @@ def main() -> None:
         print(f"{name:24}{times[0]:8.1f}{times[1]:10.1f}{times[2]:9.1f}{statistics.median(first):10.0f}")
 
 
-def new_sizes(device: str, count=16) -> None:
-    """Rewriting and planning for sizes that were never met, after one that was; and how many of them compiled a kernel. On a
+def new_sizes(device: str, met=30, count=60) -> None:
+    """Rewriting and planning for sizes that were never met, after so many that were; and how many of them compiled a kernel. On a
     GPU until the call returns, as kernels are compiled in other threads and processes; else processor time."""
     clock = time.perf_counter if device == "cuda" else time.thread_time
+    growing = [2 * i + 3 for i in range(met + count)]
+    anywhere = random.Random(1).sample(range(200, 2200), met + count)
     print(f"\n{'a new size on ' + device:24}{'median ms':>10}{'worst':>8}{'compiled':>10}")
-    for name in ("A", "f1", "f5", "hifigan"):
+    for name, more in (("A", growing), ("f1", growing), ("f5", growing), ("hifigan", growing), ("hifigan", anywhere)):
         reference = problem.load(Path(__file__).parent / "models" / f"{name}.py")
         for key, value in {"batch_size": 2, "height": 24, "width": 24, "depth": 12}.items():
             if hasattr(reference.module, key) and name != "hifigan":
@@ -75,15 +79,17 @@ def new_sizes(device: str, count=16) -> None:
         with torch.no_grad():
             ours(x)
         taken, compiled = [], 0
-        for i in range(count):
-            shape = [*x.shape[:2], *[size + 2 * i + 3 for size in x.shape[2:]]]
+        for longer in more:
+            shape = [*x.shape[:2], *[size + longer for size in x.shape[2:]]]
             region, leaves = only_region(ours, [torch.empty(shape, device=device)])
             mode, kernels = region.call_mode(x, False), kept_kernels()
             start = clock()
             library.scratch(leaves, region.handle, [], mode)
             taken.append(1e3 * (clock() - start))
-            compiled += kept_kernels() > kernels
-        print(f"{name:24}{statistics.median(taken):10.2f}{max(taken):8.2f}{compiled:>7}/{count}", flush=True)
+            compiled += kept_kernels() > kernels and len(taken) > met
+        median, worst = statistics.median(taken[met:]), max(taken[met:])
+        title = f"{name}, random lengths" if more is anywhere else name
+        print(f"{title:24}{median:10.2f}{worst:8.2f}{compiled:>7}/{count}", flush=True)
 
 
 def only_region(ours, inputs):
@@ -184,8 +190,9 @@ def on_a_gpu() -> None:
 
 
 if __name__ == "__main__":
-    main()
-    if torch.cuda.is_available():
-        calls_of_rows()
-        on_a_gpu()
+    if sys.argv[1:] != ["sizes"]:
+        main()
+        if torch.cuda.is_available():
+            calls_of_rows()
+            on_a_gpu()
     new_sizes("cuda" if torch.cuda.is_available() else "cpu")

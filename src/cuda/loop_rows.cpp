@@ -61,14 +61,13 @@ private:
 
     // Neighbouring threads take neighbouring rows; a thread holds all of one, or each warp a share.
     bool shape_for_apart() {
-        constexpr int64_t share = most_in_registers / 2, warps = 32;
+        constexpr int64_t warps = 32, share = 16;  // of a block; elements that leave its threads registers to spare
         shape_.vectors = static_cast<int>(loop_.row);
         if (loop_.row <= most_in_registers) return true;
         auto along = [](const LoopTensor& t) { return t.row() == 1; };  // stores that would leave one by one
-        if (loop_.row > warps * share || std::any_of(loop_.stores.begin(), loop_.stores.end(), along)) return false;
+        if (loop_.row > warps * 2 * share || std::any_of(loop_.stores.begin(), loop_.stores.end(), along)) return false;
         across_warps_ = true;
-        shape_.group = static_cast<int>(ceil_div(loop_.row, share / 2));
-        if (shape_.group > warps) shape_.group = static_cast<int>(warps);
+        shape_.group = static_cast<int>(std::min(warps, ceil_div(loop_.row, share)));
         shape_.vectors = static_cast<int>(ceil_div(loop_.row, shape_.group));
         shape_.threads = 32 * shape_.group;
         return true;

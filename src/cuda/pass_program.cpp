@@ -139,7 +139,7 @@ private:
     void tensor_cores() {
         Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
         if (reduces_rows(graph_, pass_) && rows_apart(tiles)) return;
-        if (tiles.dense && !tiles.apart && gathered(*tiles.dense)) return;
+        if (tiles.dense && !tiles.apart && product_pays(*tiles.dense)) return;
         if (tiles.dense) return take_tiles(std::move(tiles));
         why_not_ = std::move(tiles.why_not);
         if (auto product = product_alone()) {
@@ -236,9 +236,7 @@ private:
     std::optional<Product> product_alone() {
         constexpr double worthwhile = 1e6;  // flops
         const ValueId anchor = pass_.anchor;
-        if (context_.target.stated() || pass_.cost.flops < worthwhile) return std::nullopt;
-        for (const Store& store : pass_.stores)
-            if (store.value == anchor && store.target != anchor) return std::nullopt;
+        if (context_.target.stated() || pass_.cost.flops < worthwhile || is_a_part(anchor)) return std::nullopt;
         const Pass product = product_of_pass();
         const bool added = placement_.add_buffer(anchor, number_);
         const Surroundings around = surroundings_of(context_, product, number_, around_.config);
@@ -253,6 +251,11 @@ private:
         }
         if (added) placement_.remove_buffer(anchor);
         return std::nullopt;
+    }
+
+    bool is_a_part(ValueId v) const {  // of a larger tensor, as it is stored
+        return std::any_of(pass_.stores.begin(), pass_.stores.end(),
+                           [&](const Store& store) { return store.value == v && store.target != v; });
     }
 
     Pass product_of_pass() const {
@@ -287,11 +290,9 @@ private:
 
     // What follows a product is more than a chain on each pixel (statistics, pools): the product with its taps apart,
     // and the general kernel for the rest, where both are clearly faster than tiles that make all of the pass.
-    bool gathered(const DenseProgram& tiles) {
+    bool product_pays(const DenseProgram& tiles) {
         const ValueId anchor = pass_.anchor;
-        if (chain_can_gather(around_)) return false;
-        for (const Store& store : pass_.stores)
-            if (store.value == anchor && store.target != anchor) return false;
+        if (chain_can_gather(around_) || is_a_part(anchor)) return false;
         const Machine& machine = context_.plan.machine;
         double moved = 0;
         for (const Store& store : pass_.stores)

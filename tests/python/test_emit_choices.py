@@ -1,7 +1,6 @@
 """One text of several builds: what they say differently is a choice within a line, as far as that takes fewer lines."""
 
-from transfuse.emit import manners, names
-from transfuse.emit.builds import merged
+from transfuse.emit.builds import manners, merged, names
 
 HEAD = "#define PICK(tf32, half) (sizeof(STORED) == 4 ? tf32 : half)\n"
 

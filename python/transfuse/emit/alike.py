@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from transfuse.emit import tables_named
 from transfuse.emit.builds import aligned
-from transfuse.emit.choices import in_turn
+from transfuse.emit.builds.choices import in_turn
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text.signature import name_of
 from transfuse.emit.text.tokens import tokens

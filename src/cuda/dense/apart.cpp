@@ -12,6 +12,8 @@ constexpr int64_t most_rows = 256;  // of channels and taps: more are stored tha
 constexpr double gather_rate =
     8e11;  // products that are added up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11)
 
+bool is_apart(ApartAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
+
 }  // namespace
 
 ApartAxes axes_apart(const Problem& problem, const Machine& machine) {
@@ -86,7 +88,7 @@ int64_t products_apart(const Problem& problem) {
     return count;
 }
 
-Place place_apart(const Surroundings& around, const Problem& problem, ApartAxes axes, int64_t at) {
+Place place_apart(const Surroundings& around, const Problem& problem, int64_t at) {
     Place place;
     place.base = Argument::of_scratch(at);
     place.read_only = false, place.aligned = true;
@@ -95,7 +97,7 @@ Place place_apart(const Surroundings& around, const Problem& problem, ApartAxes 
     const size_t first = 4 - place.taps_apart.size();
     for (size_t a = place.taps_apart.size(); a-- > 0;) {
         const int64_t extent = problem.axes[first + a].out;
-        if (!is_apart(axes, first + a)) place.taps_apart[a] = Lattice{.in = extent, .out = extent};
+        if (problem.apart[first + a - 1] == 1) place.taps_apart[a] = Lattice{.in = extent, .out = extent};
         place.strides[a + 1] = place.strides[a + 2] * extent;
     }
     place.strides[0] = place.strides[1] * problem.groups * problem.cout;

@@ -9,11 +9,9 @@
 
 namespace transfuse::cuda {
 
-// The axes whose taps are rows: bits, of the problem's axes d, h and w. Here those that a rough count of products and
-// bytes says; none where channels fill the rows.
-using ApartAxes = unsigned;
+// The axes whose taps shall be rows: those that a rough count of products and bytes says, none where channels fill the
+// rows.
 ApartAxes axes_apart(const Problem& problem, const Machine& machine);
-inline bool is_apart(ApartAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
 
 // Whether whoever stores the pass's values may add up the products: behind the convolution there is nothing but a chain
 // on each pixel.
@@ -23,7 +21,7 @@ bool chain_can_gather(const Surroundings& around);
 void take_apart(TileProgram& program, Problem& problem, ApartAxes axes);
 
 int64_t products_apart(const Problem& problem);  // elements that are stored
-Place place_apart(const Surroundings& around, const Problem& problem, ApartAxes axes, int64_t at);
+Place place_apart(const Surroundings& around, const Problem& problem, int64_t at);
 double gather_seconds(const Surroundings& around,
                       const Problem& problem);  // an estimate: adding up, and the launch for it
 

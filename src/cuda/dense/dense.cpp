@@ -156,7 +156,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
                 round_up((wish.apart ? products_apart(*problem) : numel(around.plan.graph[o.value].type.shape)) *
                              epilogue.real_bytes(),
                          256);
-    if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, wish.apart, kept_at[0]));
+    if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
 
     Launch main;
     main.source = std::move(text.source);

@@ -95,7 +95,7 @@ static int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, unsigned apart) {
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, ApartAxes apart) {
     auto program = read_tile_program(around, why_not);
     if (!program) return std::nullopt;
     auto problem = read_problem(around, *program, family, why_not);

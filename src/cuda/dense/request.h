@@ -40,7 +40,7 @@ struct Wish {
     int larger = 0;
     bool loose = false;
     std::shared_ptr<const Said> said = nullptr;
-    unsigned apart = 0;  // axes whose taps are apart (apart.h)
+    ApartAxes apart = 0;
 };
 
 // What a pass asks of a family, before anything is wished.
@@ -49,7 +49,7 @@ struct Asked {
     Problem problem;
 };
 // Nothing, with a sentence, where the family does not take the pass. apart: with the taps of those axes apart.
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, unsigned apart = 0);
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, ApartAxes apart = 0);
 // Null where the wish does not fit. (Its taps are apart where they were asked for so.)
 std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish);
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,

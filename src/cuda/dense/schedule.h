@@ -31,6 +31,8 @@ inline bool comes_in_elements(LoadMode load) {
     return load == LoadMode::planar || load == LoadMode::pairs || load == LoadMode::singles;
 }
 
+using ApartAxes = unsigned;  // of axes d, h and w those whose taps are rows of their own: bits (apart.h)
+
 // The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
 struct Problem {
     std::array<Lattice, 4> axes;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 
-from transfuse.emit.choices import bare
+from transfuse.emit.builds.choices import bare
 
 NUMBERED = re.compile(r"(?<![.\w])([a-z]+_?)(\d+)(_[a-z]+)?\b(?!\()")
 WORD = re.compile(r"(?<![.\w])[a-z]\w*")

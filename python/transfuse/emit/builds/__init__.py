@@ -10,10 +10,10 @@ import re
 from collections.abc import Hashable
 from itertools import pairwise
 
-from transfuse.emit import choices, names
-from transfuse.emit.beside import Entry, beside
-from transfuse.emit.choices import Words
-from transfuse.emit.manners import written_alike
+from transfuse.emit.builds import choices, names
+from transfuse.emit.builds.beside import Entry, beside
+from transfuse.emit.builds.choices import Words
+from transfuse.emit.builds.manners import written_alike
 from transfuse.emit.text.layout import WIDTH
 from transfuse.emit.text.tokens import Token, closing, split, tokens
 
