@@ -45,18 +45,18 @@ void side_by_side(size_t count, const Body& body, size_t at_least = 1) {
     if (error) std::rethrow_exception(error);
 }
 
-// The same where parts may be short: threads are started once what is left, if it takes as long as what is done, is
-// worth several.
-template <class Body>
+// The same where parts may be short: threads are started once what is done has taken a while, and what is left, if it
+// takes as long, is worth several. (One short part tells little: of a new size whose kernels are known, the first takes
+// many times as long as the others where caches are full of other things.)
+template <class Clock = std::chrono::steady_clock, class Body>
 void side_by_side_when_long(size_t count, const Body& body) {
-    using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::microseconds worth_a_thread{500}, worth_several{2000};
+    constexpr std::chrono::microseconds a_while{500}, worth_a_thread{500}, worth_several{2000};
     const auto begin = Clock::now();
     for (size_t done = 0; done < count; body(done++)) {
         if (done == 0) continue;
         const size_t rest = count - done;
-        const auto left = (Clock::now() - begin) / done * rest;
-        if (left < worth_several) continue;
+        const auto taken = Clock::now() - begin, left = taken / done * rest;
+        if (taken < a_while || left < worth_several) continue;
         const auto threads = static_cast<size_t>(left / worth_a_thread);
         return side_by_side(
             rest, [&](size_t k) { body(done + k); }, std::max<size_t>(1, rest / threads));
