@@ -47,16 +47,17 @@ private:
         return true;
     }
 
-    // Whether the elements of a row are no neighbours in memory. The largest tensors decide: weights of the elements
-    // stay in caches.
+    // Whether the elements of a row are no neighbours in memory, neither where they come from nor where they go. The
+    // largest tensors decide: weights of the elements stay in caches.
     bool lies_apart() const {
         auto axes = [](const LoopTensor& t) {
             return std::count_if(t.strides.begin(), t.strides.end(), [](int64_t s) { return s != 0; });
         };
         int64_t most = 0;
         for (const LoopTensor& t : loop_.reads) most = std::max(most, axes(t));
-        return loop_.row > 1 && std::all_of(loop_.reads.begin(), loop_.reads.end(),
-                                            [&](const LoopTensor& t) { return axes(t) < most || t.row() != 1; });
+        auto apart = [&](const LoopTensor& t) { return axes(t) < most || t.row() != 1; };
+        return loop_.row > 1 && std::all_of(loop_.reads.begin(), loop_.reads.end(), apart) &&
+               std::all_of(loop_.stores.begin(), loop_.stores.end(), apart);
     }
 
     // Neighbouring threads take neighbouring rows; a thread holds all of one, or each warp a share.
@@ -64,8 +65,7 @@ private:
         constexpr int64_t warps = 32, share = 16;  // of a block; elements that leave its threads registers to spare
         shape_.vectors = static_cast<int>(loop_.row);
         if (loop_.row <= most_in_registers) return true;
-        auto along = [](const LoopTensor& t) { return t.row() == 1; };  // stores that would leave one by one
-        if (loop_.row > warps * 2 * share || std::any_of(loop_.stores.begin(), loop_.stores.end(), along)) return false;
+        if (loop_.row > warps * 2 * share) return false;
         across_warps_ = true;
         shape_.group = static_cast<int>(std::min(warps, ceil_div(loop_.row, share)));
         shape_.vectors = static_cast<int>(ceil_div(loop_.row, shape_.group));
