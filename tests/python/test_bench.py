@@ -119,6 +119,38 @@ def test_tuned_peers_come_last_and_only_known_ones_are_taken():
         peers.asked_peers("compile,autotuned")
 
 
+def test_emitted_files_stand_beside_ours_with_the_parameters_of_the_model(folder, monkeypatch):
+    asked = []
+
+    def emit(path, device, dtype):
+        asked.append((device, dtype))
+        return Path(path).read_text().replace("class Model(", "class ModelNew(")
+
+    monkeypatch.setattr("transfuse.emit.emit", emit)
+    path = str(folder / "A.py")
+    chosen = peers.peers("cuda", 4, set(peers.asked_peers("emitted,emitted_dtype,channels_last")))
+    files = [p for p in chosen if p.ours and not p.chooses]
+    assert {p.name for p in files} == set(table.FILES)
+    model, inputs = rows.build(path, "cpu", seed=3, batch=2)
+    model, inputs = model.half().eval(), [t.half() for t in inputs]
+    for peer in files:
+        module = peers.module_for(peer, model, inputs, path=path)
+        assert type(module).__name__ == "ModelNew" and not module.training
+        same = zip(peers.call_for(peer, module, inputs, False)(), peers.call_for(peers.EAGER, model, inputs, False)())
+        assert all(torch.allclose(a, b, rtol=1e-2, atol=1e-2) for a, b in same)
+    assert sorted(set(asked)) == [("cpu", "float16"), ("cpu", "float32")]
+
+
+def test_a_file_has_its_share_of_our_time_and_is_never_counted_as_pytorchs():
+    report = sample()
+    report["rows"][0]["peers"]["transfuse_emitted"] = {"ms": 0.021, "verdict": "right"}
+    report["rows"][1]["peers"]["transfuse_emitted"] = {"verdict": "result 0: rms error"}
+    text = table.markdown(report)
+    assert "| file |" in text and "| 0.021 (1.05) |" in text and "wrong: result 0" in text
+    assert table.best_pytorch(report["rows"][0])[0] == "compile_channels_last"
+    assert table.ours(report["rows"][0]) == ("transfuse", 0.02)
+
+
 def test_a_limit_holds_for_code_that_catches_exceptions():
     started = time.monotonic()
     with pytest.raises(worker.OutOfTime, match=r"not ready after 0\.1 s"), worker.within(0.1):

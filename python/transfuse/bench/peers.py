@@ -1,4 +1,5 @@
-"""The ways to run a model that are timed side by side: PyTorch as it comes, compiled, tuned, channels_last, and Transfuse."""
+"""The ways to run a model that are timed side by side: PyTorch as it comes, compiled, tuned, channels_last, and Transfuse, as a
+module and as emitted files."""
 
 from __future__ import annotations
 
@@ -10,22 +11,29 @@ from dataclasses import dataclass
 import torch
 
 from .accuracy import tensors
+from .emitted import emitted
 
 
 # The modes of torch.compile. CUDA graphs save the host's time, which is counted apart, and copy inputs on the device.
 MODES = {"compile": "default", "autotune": "max-autotune-no-cudagraphs", "graphs": "max-autotune"}
-KINDS = (*MODES, "channels_last", "benchmark")  # what may be asked for
+EMITTED = ("emitted", "emitted_dtype")  # the file, and the one for the dtype of the run alone
+KINDS = (*MODES, "channels_last", "benchmark", *EMITTED)  # what may be asked for
 
 
 @dataclass(frozen=True)
 class Peer:
     name: str
-    how: str  # eager | transfuse | one of MODES
+    how: str  # eager | transfuse | one of MODES or EMITTED
     channels_last: bool = False
     cudnn_benchmark: bool = False
 
     @property
     def ours(self) -> bool:
+        return self.how in ("transfuse", *EMITTED)
+
+    @property
+    def chooses(self) -> bool:
+        """Between its own kernels and PyTorch's."""
         return self.how == "transfuse"
 
     @property
@@ -44,6 +52,7 @@ def peers(device: str, rank: int, which: set[str]) -> list[Peer]:
     for last in layouts:
         suffix = "_channels_last" if last else ""
         chosen += [Peer("transfuse" + suffix, "transfuse", last), Peer("eager" + suffix, "eager", last)]
+        chosen += [Peer(f"transfuse_{how}{suffix}", how, last) for how in EMITTED if how in which]
         if "compile" in which:
             chosen.append(Peer("compile" + suffix, "compile", last))
         if device == "cuda":
@@ -71,10 +80,12 @@ def laid_out(value, channels_last: bool):
     return value
 
 
-def module_for(peer: Peer, model: torch.nn.Module, inputs: list, forced: bool = True) -> torch.nn.Module:
+def module_for(
+    peer: Peer, model: torch.nn.Module, inputs: list, forced: bool = True, path: str = ""
+) -> torch.nn.Module:
     """A copy of the model made ready as this peer would have it. Transfuse is shown inputs with other values: what it learns
-    from them must be shapes alone. Forced, it may not take PyTorch's own op where that is faster."""
-    module = copy.deepcopy(model)
+    from them must be shapes alone. Forced, it may not take PyTorch's own op where that is faster. path: of the model's file."""
+    module = emitted(path, model, peer.how == "emitted_dtype") if peer.how in EMITTED else copy.deepcopy(model)
     if (
         peer.channels_last
     ):  # weights of the convolutions alone: Module.to refuses where other parameters have another rank
@@ -84,7 +95,7 @@ def module_for(peer: Peer, model: torch.nn.Module, inputs: list, forced: bool = 
                 parameter.data = parameter.data.contiguous(memory_format=memory_format(rank))
     if peer.compiled:
         return torch.compile(module, mode=MODES[peer.how])
-    if peer.ours:
+    if peer.chooses:
         import transfuse
 
         examples = [torch.rand_like(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]

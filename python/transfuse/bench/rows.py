@@ -57,10 +57,15 @@ def find_rows(wanted: list[str] | None = None, folder: Path | None = None) -> li
     return list(chosen.values())
 
 
-def load(path: str):
+def imported(path: str):
     spec = importlib.util.spec_from_file_location(f"transfuse_row_{Path(path).stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def load(path: str):
+    module = imported(path)
     for name in ("Model", "get_init_inputs", "get_inputs"):
         if not hasattr(module, name):
             raise ValueError(f"{path} has no {name}; a model file defines Model, get_init_inputs() and get_inputs()")

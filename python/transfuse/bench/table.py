@@ -104,16 +104,27 @@ def one_line(result: dict) -> str:
     return head + ", ".join(parts)
 
 
-def cells(result: dict, report: dict, columns: list[str]) -> list[str]:
+def file_cell(result: dict, name: str) -> str:
+    """An emitted file's time, and what it is of the module's in the same layout."""
+    values = result["peers"].get(name, {})
+    if values.get("verdict", "right") != "right" or "failed" in values:
+        return values.get("failed") or f"wrong: {values['verdict']}"
+    module = ms(result, "transfuse_channels_last" if name.endswith("channels_last") else "transfuse")
+    mine = values.get("ms")
+    return number(mine) + (f" ({mine / module:.2f})" if mine and module else "")
+
+
+def cells(result: dict, report: dict, columns: list[str], files: list[str]) -> list[str]:
     mine, best, eager = ours(result), best_pytorch(result), ms(result, "eager")
     line = [f"**{result['id']}**", "×".join(map(str, result.get("inputs", [[]])[0])), result["title"]]
     if result["status"] != "ok" and not result["peers"]:
-        return line + [result["status"]] + [""] * (len(columns) + 10)
+        return line + [result["status"]] + [""] * (len(columns) + len(files) + 10)
     line += [number(ms(result, name)) for name in columns]
     if mine is None:
-        return line + [wrong(result) or result["status"]] + [""] * 10
+        return line + [wrong(result) or result["status"]] + [""] * (len(files) + 10)
     floor, written = floor_ms(result, report), result.get("written", {})
     line.append(f"**{number(mine[1])}**" + left(result) + (" (cl)" if mine[0].endswith("channels_last") else ""))
+    line += [file_cell(result, name) for name in files]
     line.append(times(eager / mine[1]) if eager else "—")
     line.append("**" + times(best[1] / mine[1]) + "**" if best else "—")
     line += [number(floor), times(mine[1] / floor) if floor else "—"]
@@ -142,6 +153,12 @@ NAMES = {
     "autotune_channels_last": "max-autotune, channels_last",
     "graphs_channels_last": "max-autotune, CUDA graphs, channels_last",
 }
+FILES = {
+    "transfuse_emitted": "file",
+    "transfuse_emitted_dtype": "file for its dtype",
+    "transfuse_emitted_channels_last": "file, channels_last",
+    "transfuse_emitted_dtype_channels_last": "file for its dtype, channels_last",
+}
 PRECISION = {
     "tf32": "fp32 tensors, both sides allowed TF32 products (PyTorch's default in cuDNN)",
     "fp32": "fp32 tensors, both sides in strict fp32",
@@ -157,11 +174,12 @@ def markdown(report: dict) -> str:
     for precision in precisions:
         results = [r for r in report["rows"] if r["precision"] == precision]
         columns = [name for name in NAMES if any(ms(r, name) is not None for r in results)]
+        files = [name for name in FILES if any(name in r["peers"] for r in results)]
         peak = report["peaks"].get(precision)
         lines += [heading(report, precision, results), ""]
-        head = ["id", "input", "model", *(NAMES[c] for c in columns), "transfuse", "× eager", "× best PyTorch", "floor", "time/floor",
-                "TFLOP/s", "TB/s", "error", "peak MiB", "launches", "host µs"]  # fmt: skip
-        body = [cells(r, report, columns) for r in results]
+        head = ["id", "input", "model", *(NAMES[c] for c in columns), "transfuse", *(FILES[f] for f in files), "× eager", "× best PyTorch",
+                "floor", "time/floor", "TFLOP/s", "TB/s", "error", "peak MiB", "launches", "host µs"]  # fmt: skip
+        body = [cells(r, report, columns, files) for r in results]
         alone = all(pytorch_peers(r) in ([], ["eager"]) for r in results)  # then the best of one is no news
         keep = [
             i
@@ -217,6 +235,8 @@ def notes(report: dict, peak: dict | None, results: list[dict], error: bool = Tr
         text += " *(cl)*: channels_last was the faster of our two."
     if any(map(left, results)):
         text += " *†*: PyTorch's own op was faster in some region and was taken; in brackets ours alone."
+    if error and any(name in r["peers"] for r in results for name in FILES):
+        text += " *file*: as `transfuse emit` writes it; in brackets its time over transfuse's in the same layout."
     text += first_results(results)
     if gains(results):
         text += " Geometric mean over " + standing(results) + "."

@@ -120,7 +120,7 @@ class Job:
             start = time.monotonic()
             try:
                 with within(self.spec["peer_limit"] if peer.compiled else float("inf")):
-                    modules[peer] = module_for(peer, self.model, self.inputs)
+                    modules[peer] = module_for(peer, self.model, self.inputs, path=self.spec["path"])
                     calls[peer] = call_for(peer, modules[peer], self.inputs, self.backward)
                     # What is compiled may be called beside other rows, so cuDNN measures nothing yet.
                     plain = replace(peer, cudnn_benchmark=peer.cudnn_benchmark and not peer.compiled)
@@ -130,7 +130,7 @@ class Job:
                 if peer.how == "eager" and peer != EAGER and first > SLOW:
                     self.send(peer=peer.name, values=timing.summary([first]))
                     del calls[peer]
-                if peer.ours:
+                if peer.chooses:
                     self.send(peer=peer.name, values=taken(modules[peer]))
             except (Exception, OutOfTime) as problem:
                 self.lose(peer, calls, problem)
@@ -162,7 +162,7 @@ class Job:
     def choose(self, calls: dict) -> None:
         """As users have it: where PyTorch's own op is faster, it is taken. What was checked is ours alone; where a region went
         to PyTorch, both are timed."""
-        for peer in [p for p in calls if p.ours]:
+        for peer in [p for p in calls if p.chooses]:
             self.send(step=f"choosing {peer.name}")
             module = module_for(peer, self.model, self.inputs, forced=False)
             call = call_for(peer, module, self.inputs, self.backward)

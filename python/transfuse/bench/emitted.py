@@ -1,0 +1,26 @@
+"""A row as its emitted file: ModelNew with the model's parameters."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+
+from . import rows
+
+
+def emitted(path: str, model: torch.nn.Module, for_dtype: bool) -> torch.nn.Module:
+    """The file as `transfuse emit` writes it; for_dtype: as `--dtype` does for what the model has."""
+    from transfuse.emit import emit
+
+    like = next(model.parameters())
+    text = emit(path, like.device.type, str(like.dtype).removeprefix("torch.") if for_dtype else "float32")
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / f"{Path(path).stem}_new.py"
+        written.write_text(text)
+        made = rows.imported(str(written))
+    init = rows.load(path).get_init_inputs()
+    new = made.ModelNew(**init) if isinstance(init, dict) else made.ModelNew(*init)
+    new.load_state_dict(model.state_dict())
+    return new.to(like.device, like.dtype).train(model.training)
