@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -97,6 +98,10 @@ private:
     template <class Make>
     std::shared_ptr<const Instance> find(const std::vector<int64_t>& key, Engine engine, const Make& make);
     void forget_old();
+    // The key of a call: what its inputs are, and the number under which what its parameters are is known.
+    std::vector<int64_t>& signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                    const CallMode& mode);
+    int64_t number_of(const std::vector<int64_t>& parameters);
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     Reading read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const;
     std::optional<Reading> read_like(std::span<const TensorView> leaves, bool written) const;
@@ -106,13 +111,16 @@ private:
     std::vector<std::string> pieces_;
     std::vector<int64_t> holes_;
     std::vector<std::string> leaf_names_;
-    bool sizes_at_call_ = false;  // some hole is a size
+    std::vector<bool> parameter_;  // per leaf
+    bool sizes_at_call_ = false;   // some hole is a size
 
     mutable std::mutex read_mutex_;
     mutable std::shared_ptr<const Read> read_;  // the graph as it was read last, where no hole is a size
     mutable std::shared_mutex mutex_;
     std::mutex making_;
     std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;
+    std::deque<std::vector<int64_t>> parameters_;  // signatures of those that were met last: one, mostly
+    int64_t forgotten_ = 0;                        // that were met before them
     std::shared_ptr<Forms> forms_;                 // of plans, and
     std::shared_ptr<cuda::KnownKernels> kernels_;  // kernels that new sizes may share
     std::atomic<int64_t> plans_{0}, failures_{0}, met_{0};

@@ -28,19 +28,6 @@ void append_signature(std::vector<int64_t>& key, std::span<const TensorView> vie
     }
 }
 
-// The key of a call, in memory that each thread keeps for its next one.
-std::vector<int64_t>& signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
-                                const CallMode& mode) {
-    thread_local std::vector<int64_t> key;
-    key.clear();
-    key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
-                  int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
-                  int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16);
-    append_signature(key, leaves);
-    key.insert(key.end(), sizes.begin(), sizes.end());
-    return key;
-}
-
 std::vector<Type> types_of(std::span<const TensorView> views) {
     std::vector<Type> types;
     types.reserve(views.size());
@@ -183,6 +170,7 @@ Program::Program(std::string text)
             const size_t line = text_.rfind('\n', at) + 1;
             const size_t name = text_.find('%', line) + 1;
             leaf_names_.push_back(text_.substr(name, text_.find_last_not_of(' ', at - 1) + 1 - name));
+            parameter_.push_back(starts_word(text_, at, "= param "));
             piece += text_.substr(at, 8);
             pieces_.push_back(std::move(piece));
             piece.clear();
@@ -257,6 +245,38 @@ Program::Reading Program::read(std::span<const TensorView> leaves, std::span<con
 
 Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
     return *read(leaves, sizes, true).written;
+}
+
+// In memory that each thread keeps for its next call.
+std::vector<int64_t>& Program::signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                         const CallMode& mode) {
+    thread_local std::vector<int64_t> key, parameters;
+    key.clear(), parameters.clear();
+    key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
+                  int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
+                  int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16);
+    for (size_t i = 0; i < leaves.size(); ++i)
+        append_signature(i < parameter_.size() && parameter_[i] ? parameters : key, leaves.subspan(i, 1));
+    key.push_back(number_of(parameters));
+    key.insert(key.end(), sizes.begin(), sizes.end());
+    return key;
+}
+
+int64_t Program::number_of(const std::vector<int64_t>& parameters) {
+    constexpr int64_t fresh = -1;
+    const auto known = [&] {
+        const auto at = std::ranges::find(parameters_, parameters);
+        return at == parameters_.end() ? fresh : forgotten_ + (at - parameters_.begin());
+    };
+    {
+        const std::shared_lock lock(mutex_);
+        if (const int64_t number = known(); number != fresh) return number;
+    }
+    const std::unique_lock lock(mutex_);
+    if (const int64_t number = known(); number != fresh) return number;
+    if (parameters_.size() == most_kept) parameters_.pop_front(), ++forgotten_;
+    parameters_.push_back(parameters);
+    return forgotten_ + static_cast<int64_t>(parameters_.size()) - 1;
 }
 
 size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {

@@ -1,6 +1,7 @@
 // A program reads its text once and infers the graphs of other sizes from what was read: they are those its text says.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "random_graphs.h"
@@ -95,6 +96,26 @@ TEST(ProgramGraph, SizesOfSeveralThreads) {
         for (int i = 0; i < lengths; ++i) {
             Program own(text);
             EXPECT_EQ(got[static_cast<size_t>(t)][static_cast<size_t>(i)], shown(own, at(5 + t + 3 * i)));
+        }
+}
+
+// A plan is found by what inputs and parameters are: other strides or other types of either are another plan.
+TEST(ProgramKept, PlansByInputsAndParameters) {
+    Program program(
+        "graph g {\n  %w = param f32[4,6]\n  %x = input f32[4,6]\n  %v = param f32[4,6]\n  %a = mul(%x, %w)\n  %y = "
+        "add(%a, %v)\n  return %y\n}\n");
+    const Sizes shape{4, 6}, rows{6, 1}, columns{1, 4};
+    std::map<int, std::shared_ptr<const Instance>> met;
+    for (const int round : {0, 1})
+        for (int kind = 0; kind < 16; ++kind) {
+            std::vector<TensorView> views;
+            for (const int leaf : {0, 1, 2})
+                views.push_back(
+                    {nullptr, kind & 8 ? DType::f64 : DType::f32, shape, kind >> leaf & 1 ? columns : rows});
+            const auto instance = program.forward(views, {}, {});
+            if (round == 0) met[kind] = instance;
+            EXPECT_EQ(met[kind], instance) << kind;
+            EXPECT_EQ(program.statistics().plans, round == 0 ? kind + 1 : 16);
         }
 }
 
