@@ -1,6 +1,7 @@
 #include "cuda/launch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -10,25 +11,17 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr size_t map_bytes = 128;  // of a tensor map
+constexpr uint32_t address_bytes = 8, map_bytes = 128, map_boundary = 64;
+constexpr uint32_t widest = 16;  // boundary of a plain argument
 
-// Where parameters begin, and room for all lists at once: every size keeps its own. (Those of the widest elements
-// first.)
-void give_room(Ready& ready, const Arguments& arguments, size_t pointers) {
-    size_t end = 0, maps = 0;
-    Few<uint32_t, 64> begin;
-    for (const Argument& argument : arguments) {
-        const bool boxes = argument.kind == Argument::Kind::boxes;
-        const size_t boundary = boxes ? 64 : 16;
-        end = (end + boundary - 1) / boundary * boundary;
-        begin.push_back(static_cast<uint32_t>(end));
-        end += boxes ? map_bytes : argument.kind == Argument::Kind::bytes ? static_cast<size_t>(argument.size) : 8;
-        maps += boxes;
-    }
+uint32_t rounded_up(uint32_t bytes, uint32_t boundary) { return (bytes + boundary - 1) / boundary * boundary; }
+
+// Room for all lists at once. (Those of the widest elements first.)
+void give_room(Ready& ready, size_t maps, size_t patches, size_t parameters, size_t plain) {
     size_t room = 0;
     const auto after = [&](size_t bytes) { return std::exchange(room, room + bytes); };
-    const size_t maps_at = after(maps * sizeof(BoxedTensor)), patches_at = after(pointers * sizeof(Ready::Patch)),
-                 parameters_at = after(begin.size() * sizeof(uint32_t)), block_at = after(end);
+    const size_t maps_at = after(maps * sizeof(BoxedTensor)), patches_at = after(patches * sizeof(Ready::Patch)),
+                 parameters_at = after(parameters * sizeof(uint32_t)), plain_at = after(plain);
     ready.memory = std::make_unique<std::byte[]>(room);
     std::byte* const memory = ready.memory.get();
     const auto list = [&]<class T>(size_t at, size_t count, std::span<T>& to) {
@@ -36,47 +29,57 @@ void give_room(Ready& ready, const Arguments& arguments, size_t pointers) {
         std::uninitialized_default_construct_n(first, count);
         to = {first, count};
     };
-    list(maps_at, maps, ready.maps), list(patches_at, pointers, ready.patches);
-    list(parameters_at, begin.size(), ready.parameters);
-    ready.block = {memory + block_at, end};
-    std::copy(begin.begin(), begin.end(), ready.parameters.begin());
+    list(maps_at, maps, ready.maps), list(patches_at, patches, ready.patches);
+    list(parameters_at, parameters, ready.parameters);
+    ready.plain = {memory + plain_at, plain};
 }
 
 }  // namespace
 
+Ready laid_out(const BoundLaunch& bound) {
+    using Kind = Argument::Kind;
+    const Arguments& arguments = bound.launch.arguments;
+    Few<uint32_t, 64> begins;  // of a plain argument; of an address or a map how many are before it
+    uint32_t plain = 0, addresses = 0, maps = 0;
+    for (const Argument& argument : arguments) {
+        if (argument.kind == Kind::bytes) {
+            const auto size = static_cast<uint32_t>(argument.size);
+            begins.push_back(rounded_up(plain, std::min(std::bit_ceil(size), widest)));
+            plain = begins.back() + size;
+        } else {
+            begins.push_back((argument.kind == Kind::boxes ? maps : addresses)++);
+        }
+    }
+    const uint32_t addresses_at = rounded_up(plain, address_bytes);
+    const uint32_t maps_at = rounded_up(addresses_at + addresses * address_bytes, map_boundary);
+    Ready ready;
+    ready.block_bytes = maps_at + maps * map_bytes;
+    give_room(ready, maps, bound.addresses.size(), arguments.size(), plain);
+    for (size_t i = 0, pointer = 0; i < arguments.size(); ++i) {
+        const Argument& argument = arguments[i];
+        uint32_t at = begins[i];
+        if (argument.kind == Kind::bytes) {
+            std::memcpy(ready.plain.data() + at, argument.data.data(), static_cast<size_t>(argument.size));
+        } else {
+            const bool boxes = argument.kind == Kind::boxes;
+            if (boxes) std::memcpy(&ready.maps[at], argument.data.data(), sizeof(BoxedTensor));
+            const int map = boxes ? static_cast<int>(at) : -1;
+            at = boxes ? maps_at + at * map_bytes : addresses_at + at * address_bytes;
+            ready.patches[pointer] = {at, map, bound.addresses[pointer]};
+            ++pointer;
+        }
+        ready.parameters[i] = at;
+    }
+    return ready;
+}
+
 Ready make_ready(const BoundLaunch& bound, const Device& device) {
     const Launch& launch = bound.launch;
-    Ready ready;
+    Ready ready = laid_out(bound);
     ready.function = kernel(launch.source, device, launch.shared_bytes).function;
-    ready.once = launch.parameters_only;
-    CUlaunchConfig& config = ready.config;
-    config.gridDimX = launch.grid[0], config.gridDimY = launch.grid[1], config.gridDimZ = launch.grid[2];
-    config.blockDimX = launch.block[0], config.blockDimY = launch.block[1], config.blockDimZ = launch.block[2];
-    config.sharedMemBytes = launch.shared_bytes;
-    if (launch.cluster > 1) {
-        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
-        a.id = CUlaunchAttribute::cluster_dimension;
-        a.value.cluster = {launch.cluster, 1, 1};
-    }
-    if (launch.early && device.arch >= 90) {
-        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
-        a.id = CUlaunchAttribute::programmatic_stream_serialization;
-        a.value.allowed = 1;
-    }
-    give_room(ready, launch.arguments, bound.addresses.size());
-    size_t maps = 0, pointer = 0;
-    for (size_t i = 0; i < launch.arguments.size(); ++i) {
-        const Argument& argument = launch.arguments[i];
-        const uint32_t at = ready.parameters[i];
-        if (argument.kind == Argument::Kind::bytes) {
-            std::memcpy(ready.block.data() + at, argument.data.data(), static_cast<size_t>(argument.size));
-            continue;
-        }
-        const bool boxes = argument.kind == Argument::Kind::boxes;
-        ready.patches[pointer] = {at, boxes ? static_cast<int>(maps) : -1, bound.addresses[pointer]};
-        ++pointer;
-        if (boxes) std::memcpy(&ready.maps[maps++], argument.data.data(), sizeof(BoxedTensor));
-    }
+    ready.grid = launch.grid, ready.block = launch.block;
+    ready.shared_bytes = launch.shared_bytes, ready.cluster = launch.cluster;
+    ready.early = launch.early && device.arch >= 90, ready.once = launch.parameters_only;
     return ready;
 }
 
@@ -95,14 +98,20 @@ void encode_boxes(std::byte* to, char* address, const BoxedTensor& tensor) {
 
 void enqueue(const Ready& ready, std::byte* block, void** parameters, CUstream stream, bool first) {
     for (size_t i = 0; i < ready.parameters.size(); ++i) parameters[i] = block + ready.parameters[i];
-    CUlaunchConfig config = ready.config;
-    CUlaunchAttribute attributes[2] = {ready.attributes[0], ready.attributes[1]};
-    config.attrs = attributes;
-    config.hStream = stream;
+    CUlaunchAttribute attributes[2]{};
+    CUlaunchConfig config{ready.grid[0],  ready.grid[1],      ready.grid[2], ready.block[0], ready.block[1],
+                          ready.block[2], ready.shared_bytes, stream,        attributes,     0};
+    if (ready.cluster > 1) {
+        CUlaunchAttribute& a = attributes[config.numAttrs++];
+        a.id = CUlaunchAttribute::cluster_dimension;
+        a.value.cluster = {ready.cluster, 1, 1};
+    }
     // The first launch follows work of others, which says nothing about when it is safe to begin.
-    if (first && config.numAttrs > 0 &&
-        attributes[config.numAttrs - 1].id == CUlaunchAttribute::programmatic_stream_serialization)
-        --config.numAttrs;
+    if (ready.early && !first) {
+        CUlaunchAttribute& a = attributes[config.numAttrs++];
+        a.id = CUlaunchAttribute::programmatic_stream_serialization;
+        a.value.allowed = 1;
+    }
     if (CUresult result = driver().cuLaunchKernelEx(&config, ready.function, parameters, nullptr); result != 0)
         check(result, "cuLaunchKernelEx");
 }
