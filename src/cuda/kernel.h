@@ -35,6 +35,18 @@ public:
                 "CUDA: these sizes ask for other decisions than those that were recorded");
         return static_cast<T>(words_[next_++].value);
     }
+    // A way that is tried before it is known whether it pays: yes and what it decides itself, or no and nothing else.
+    template <class Way>
+    auto attempt(const Way& way) -> decltype(way()) {
+        if (repeating_) return take(false) ? way() : decltype(way())();
+        const size_t before = words_.size();
+        take(true);
+        auto result = way();
+        if (result) return result;
+        words_.resize(before), next_ = before;
+        take(false);
+        return result;
+    }
     void repeat() { repeating_ = true, next_ = 0; }
     bool repeating() const { return repeating_; }
     bool spent() const { return next_ == words_.size(); }
@@ -89,7 +101,12 @@ struct Target {
     T decide(T chosen) const {
         return decisions ? decisions->take(chosen) : chosen;
     }
+    template <class Way>
+    auto attempt(const Way& way) const -> decltype(way()) {
+        return decisions ? decisions->attempt(way) : way();
+    }
     bool stated() const { return decisions != nullptr; }
+    bool repeats() const { return decisions && decisions->repeating(); }  // what was decided, whatever it takes here
     Texts texts() const { return stated() ? Texts::stated : any_size ? Texts::lasting : Texts::own; }
     bool has_wgmma() const { return arch == 90 && !portable_only; }
 };

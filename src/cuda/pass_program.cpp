@@ -41,7 +41,7 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
 // configuration that is asked for.
 bool may_take_memory(const PassContext& context, const Surroundings& around) {
     const Target& target = context.target;
-    return !context.options.lean && !target.stated() && !target.any_size && around.config.empty();
+    return !context.options.lean && !target.any_size && around.config.empty();
 }
 
 // Where adding them up afterwards is estimated faster, the products of each tap; or all of them, of an input that is
@@ -58,7 +58,7 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
     auto products = chain_can_gather(around) ? generate_dense_apart(around, tiles.dense->seconds) : std::nullopt;
     if (products)
         tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
-    else if (auto relaid = generate_dense_relaid(around, tiles.dense->seconds))
+    else if (auto relaid = context.target.stated() ? std::nullopt : generate_dense_relaid(around, tiles.dense->seconds))
         tiles.dense = std::move(relaid), tiles.taken.reset();
     return tiles;
 }
@@ -138,7 +138,7 @@ private:
 
     void tensor_cores() {
         Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
-        if (reduces_rows(graph_, pass_) && rows_apart(tiles)) return;
+        if (reduces_rows(graph_, pass_) && !context_.target.stated() && rows_apart(tiles)) return;
         if (tiles.dense && !tiles.apart && product_pays(*tiles.dense)) return;
         if (tiles.dense) return take_tiles(std::move(tiles));
         why_not_ = std::move(tiles.why_not);
@@ -236,9 +236,14 @@ private:
     std::optional<Product> product_alone() {
         constexpr double worthwhile = 1e6;  // flops
         const ValueId anchor = pass_.anchor;
-        if (context_.target.stated() || pass_.cost.flops < worthwhile || is_a_part(anchor)) return std::nullopt;
-        const Pass product = product_of_pass();
+        if (pass_.cost.flops < worthwhile || is_a_part(anchor)) return std::nullopt;
         const bool added = placement_.add_buffer(anchor, number_);
+        auto product = context_.target.attempt([&] { return product_by_a_family(product_of_pass()); });
+        if (!product && added) placement_.remove_buffer(anchor);
+        return product;
+    }
+
+    std::optional<Product> product_by_a_family(const Pass& product) {
         const Surroundings around = surroundings_of(context_, product, number_, around_.config);
         if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
             return Product{std::move(grouped->program)};
@@ -249,7 +254,6 @@ private:
             const double seconds = tiles.dense->seconds;
             return Product{with_packed_weights(std::move(*tiles.dense)), seconds};
         }
-        if (added) placement_.remove_buffer(anchor);
         return std::nullopt;
     }
 
@@ -301,7 +305,6 @@ private:
             if (step.value != anchor && !is_pointwise(graph_[step.value].op))
                 moved += static_cast<double>(bytes_of(graph_[step.value].args[0]));
         const double rest = 2 * moved / machine.bandwidth + 2 * machine.launch;
-        if (rest >= tiles.seconds) return false;
         const bool added = placement_.add_buffer(anchor, number_);
         if (auto product = product_apart(product_of_pass(), tiles.seconds - rest)) {
             why_not_ = "most rows of its products would be empty";

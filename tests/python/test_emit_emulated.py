@@ -130,6 +130,7 @@ def emulated(text: str, folder, arch: int, stored: str = "float", *told: str) ->
         source = re.sub(instruction, by, source, flags=re.S)
     (folder / "file.cpp").write_text(RUNTIME.replace("@STORED@", stored) + source)
     flags = ["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-w", "-fpermissive", "-fPIC", "-shared", "-ffp-contract=off"]
+    flags.append("-fno-gnu-unique")  # tables of one file's templates are not another's
     command = [
         "c++",
         *flags,

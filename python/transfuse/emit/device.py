@@ -294,11 +294,13 @@ def _constants(sources: list[list[Chunk]]) -> dict:
     if all("typedef float ELEMENT;" in {c.text.strip() for c in source} for source in sources if _stores(source)):
         if isinstance(vector := agreed(found.get("VECTOR")), int):
             found["sizeof whole"] = 4 * vector  # what store_vector moves
+    ranges: dict[str, Range] = {}
     for source in sources:
         for name, own in tables("\n".join(c.text for c in source if not c.kernel)).items():
-            both = found.get(name, own)
-            found[name] = Range(min(both.lo, own.lo), max(both.hi, own.hi), True)
-    return found
+            both = ranges.get(name, own)
+            ranges[name] = Range(min(both.lo, own.lo), max(both.hi, own.hi), True)
+    functions = found.keys() & ranges.keys()  # a table in one source, a formula in another: neither speaks for both
+    return {name: value for name, value in (found | ranges).items() if name not in functions}
 
 
 def _stores(source: list[Chunk]) -> bool:

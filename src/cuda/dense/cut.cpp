@@ -32,14 +32,12 @@ std::optional<Cut> decided(std::optional<Choice> best, const Problem& problem, c
     return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
 }
 
-bool repeats(const Target& target) { return target.decisions && target.decisions->repeating(); }
-
 std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
     // At other sizes another family may have had the pass: then what was decided next is no configuration.
     constexpr int64_t mark = 0x64656e7365;
     require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
     std::optional<Choice> best;
-    if (!repeats(target))
+    if (!target.repeats())
         if (auto choices = choose(problem, needs, target.multiprocessors, target.shared_bytes); !choices.empty())
             best = std::move(choices[0]);
     return decided(std::move(best), problem, needs, target);
@@ -98,7 +96,7 @@ std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>
     const auto needs = request.turned_needs();
     if (!needs || (choice && turned_pays(request) == 0)) return std::nullopt;
     std::optional<Choice> rival;
-    if (!repeats(target)) rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (!target.repeats()) rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
     if (rival && choice &&
         rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
                                                           *choice->schedule, target.multiprocessors))
