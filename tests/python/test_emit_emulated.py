@@ -45,28 +45,32 @@ static void barrier_init(Barrier& b, int arrivals) { barrier_init(shared_address
 static bool barrier_done(Barrier& b, int parity) { return barrier_done(shared_address(&b), parity); }
 static void barrier_wait(Barrier& b, int parity) { barrier_wait(shared_address(&b), parity); }
 static void barrier_arrive(Barrier& b) { barrier_arrive(shared_address(&b)); }
-static void barrier_expect(Barrier& b, int) { barrier_arrive(b); }  // its copies follow before anybody else runs
+static long long owed;  // bytes of the last expectation that no copy has brought: copies follow before anybody else runs
+static void barrier_expect(Barrier& b, int bytes) { owed ? abort() : void(owed = bytes); barrier_arrive(b); }
 static void barrier_named(int id) { barrier_named(id, 128); }
 static void barrier_fence() {}
 static void fence_proxy() {}
-static void copy_bulk(unsigned to, const void* from, int bytes, Barrier&) { copy_bytes(to, from, true, bytes); }
+static void copy_bulk(unsigned to, const void* from, int bytes, Barrier&) { owed -= bytes, copy_bytes(to, from, true, bytes); }
 static void copy_bulk(void* to, const void* from, int bytes, Barrier& b) { copy_bulk(shared_address(to), from, bytes, b); }
 struct TensorMap { HostBoxes boxes; };
 static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier&) {
-    copy_host_box(to, map->boxes, {a, b, c, d, e});
+    long long bytes = map->boxes.element;
+    for (int extent : map->boxes.box) bytes *= extent;
+    owed -= bytes, copy_host_box(to, map->boxes, {a, b, c, d, e});
 }
 static void copy_box(void* to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier& f) {
     copy_box(shared_address(to), map, a, b, c, d, e, f);
 }
-static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
-    HostBoxes made{(const char*)tensor, sizeof(STORED), 0};
+template <class T = STORED>
+TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
+    HostBoxes made{(const char*)tensor, sizeof(T), 0};
     for (int a = 0; a < 5; ++a) made.extent[a] = (int)extent[a], made.box[a] = box[a];
     for (int a = 0; a < 4; ++a) made.stride[a] = stride[a];
     return {made};
 }
-static TensorMap boxes_of(const void* tensor, const long long (&e)[5], const int (&box)[5]) {
-    const long long row = sizeof(STORED) * e[0], plane = row * e[1], volume = plane * e[2];
-    return boxes_of(tensor, e, {row, plane, volume * e[4], volume}, box);
+template <class T = STORED> TensorMap boxes_of(const void* tensor, const long long (&e)[5], const int (&box)[5]) {
+    const long long row = sizeof(T) * e[0], plane = row * e[1], volume = plane * e[2];
+    return boxes_of<T>(tensor, e, {row, plane, volume * e[4], volume}, box);
 }
 static float2 make_float2(float x, float y) { return {x, y}; }
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
@@ -79,7 +83,7 @@ static void add_landed(float& total, float sum) { total += sum; }
 template <int COUNT> void registers_give() {}
 template <int COUNT> void registers_take() {}
 template <int N> void product(float (&d)[N], unsigned long long a, unsigned long long b, int accumulate = 1) {
-    multiply_group<STORED>(d, a, b, accumulate, [](STORED e) { return (float)e; });
+    multiply_group<@MULTIPLIED@>(d, a, b, accumulate, [](@MULTIPLIED@ e) { return (float)e; });
 }
 """
 MACHINE = re.findall(
@@ -126,9 +130,11 @@ INSTRUCTIONS = (
 def emulated(text: str, folder, arch: int, stored: str = "float", *told: str) -> dict:
     """The file, its kernels on the CPU, for elements of a type. Plain ones are told of a GPU that has no clusters of blocks."""
     source = namespace(text)["SOURCE"]
+    half = "-DHALF" in told or ".tf32.tf32" not in source  # of what is stored; sums of it are multiplied as fp32
+    machine = RUNTIME.replace("@STORED@", stored).replace("@MULTIPLIED@", stored if half else "float")
     for instruction, by in INSTRUCTIONS:
         source = re.sub(instruction, by, source, flags=re.S)
-    (folder / "file.cpp").write_text(RUNTIME.replace("@STORED@", stored) + source)
+    (folder / "file.cpp").write_text(machine + source)
     flags = ["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-w", "-fpermissive", "-fPIC", "-shared", "-ffp-contract=off"]
     flags.append("-fno-gnu-unique")  # tables of one file's templates are not another's
     command = [
@@ -253,6 +259,19 @@ def file_with_kernels_for_16_bits(row: str, tmp_path, monkeypatch) -> tuple[dict
 def test_tensor_cores_with_elements_of_16_bits(row, shape, tmp_path, monkeypatch):
     files = file_with_kernels_for_16_bits(row, tmp_path, monkeypatch)
     assert deviation(*in_16_bits(*files, shape)) <= 0.01
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+def test_a_file_for_16_bits_multiplies_their_sums_in_fp32(tmp_path, monkeypatch):
+    """What f4's product reads are sums of depth, which no 16 bits hold: boxes of floats, of which half results are stored."""
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    path = root / "bench" / "models" / "f4.py"
+    text = emit.emit(path, dtype="float16")
+    files = emulated(text, tmp_path, 90, "Bfloat"), namespace(path.read_text())
+    found, truth = in_16_bits(*files, CASES["f4"][0], times=4)
+    assert truth.max() - truth.min() > 0.1
+    torch.testing.assert_close(found.double(), truth, rtol=2**-6, atol=2**-8)
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")

@@ -67,7 +67,7 @@ from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, SHARED, lists, produ
 from transfuse.emit.text.streams import streams
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
-from transfuse.emit.text.values import agreed, constants
+from transfuse.emit.text.values import SIZES, agreed, constants
 from transfuse.emit.transposed import transposed
 from transfuse.emit.unread import methods_called, overloads_chosen, sums_begun
 from transfuse.emit.written_out import arrays_by_extents, fragments
@@ -291,9 +291,11 @@ def _constants(sources: list[list[Chunk]]) -> dict:
             found[name] = next(iter(some))
         elif all(isinstance(v, int) for v in some):
             found[name] = values
-    if all("typedef float ELEMENT;" in {c.text.strip() for c in source} for source in sources if _stores(source)):
-        if isinstance(vector := agreed(found.get("VECTOR")), int):
-            found["sizeof whole"] = 4 * vector  # what store_vector moves
+    stored = {
+        type_ for source in sources if _stores(source) for c in source if c.kernel for type_ in OUTPUT.findall(c.text)
+    }
+    if len(stored) == 1 and isinstance(vector := agreed(found.get("VECTOR")), int):
+        found["sizeof whole"] = SIZES[stored.pop()] * vector  # what store_vector moves
     ranges: dict[str, Range] = {}
     for source in sources:
         for name, own in tables("\n".join(c.text for c in source if not c.kernel)).items():
@@ -303,7 +305,11 @@ def _constants(sources: list[list[Chunk]]) -> dict:
     return {name: value for name, value in (found | ranges).items() if name not in functions}
 
 
+OUTPUT = re.compile(r"\b(float|tf_half)\* y\d+\b")
+
+
 def _stores(source: list[Chunk]) -> bool:
+    """Whole vectors, by a function that asks for their size."""
     return any("sizeof(whole)" in c.text for c in source)
 
 

@@ -145,7 +145,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             launched_by.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, told))
         if len(modes) == len(parts) == 2 and len(arithmetics) == 1:
             launched_by = _in_both_modes(parts, programs[arithmetic], clusters, told) or launched_by
-        launched_by = host.always_early(launched_by)
+        launched_by = host.always_early(launched_by if "half" in arithmetics else host.of_floats(launched_by))
         text = "\n\n".join([*host.support("".join(launched_by), clusters, "half" in arithmetics), *launched_by])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     code, hosts = host.sizes_read(code, hosts)

@@ -71,8 +71,8 @@ CONTIGUOUS = rf"""
 // A tensor [n][c][d][h][w] as the copy engine is told of it: axes w, h, d, n, c; it reads boxes of it, zeros outside.
 static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const int (&box)[5]) {{
 {ENCODES}{STRIDES}{ENCODED}"""
-BY_STRIDES = re.compile(r"\bboxes_of\([^{}]*\{[^{}]*\}, \{[^{}]*\}, \{")
-BY_EXTENTS = re.compile(r"\bboxes_of\([^{}]*\{[^{}]*\}, \{[^{}]*\}\)")
+BY_STRIDES = re.compile(r"\bboxes_of(?:<float>)?\([^{}]*\{[^{}]*\}, \{[^{}]*\}, \{")
+BY_EXTENTS = re.compile(r"\bboxes_of(?:<float>)?\([^{}]*\{[^{}]*\}, \{[^{}]*\}\)")
 
 
 # A kernel's struct of sizes takes int: they are checked to fit.
@@ -132,16 +132,26 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
         launch = launch.replace(word, texts[clusters])
     if not re.search(r", (?:true|false|arch >= 90), stream\b", functions):
         launch = re.sub(r"\bearly(?=[;}])", "1", launch.replace("bool early, ", "")).replace("// early: the", "// The")
-    element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
-    boxes = "".join(
-        text for calls, text in ((BY_STRIDES, BOXES), (BY_EXTENTS, CONTIGUOUS)) if calls.search(functions)
-    ).replace("@BYTES@", "sizeof(STORED)" if half else "4")
-    called = {"divisor(": DIVISOR, "boxes_of(": boxes.replace("@ELEMENT@", element)}
-    used = {"algorithm": "std::m", "dlfcn.h": "boxes_of(", "type_traits": "boxes_of(" if half else "std::is_same"}
+    boxes = "".join(text for calls, text in ((BY_STRIDES, BOXES), (BY_EXTENTS, CONTIGUOUS)) if calls.search(functions))
+    called = {"divisor(": DIVISOR, "boxes_of": _of_elements(boxes, half, "boxes_of<float>(" in functions)}
+    used = {"algorithm": "std::m", "dlfcn.h": "boxes_of", "type_traits": "boxes_of" if half else "std::is_same"}
     launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head, by in used.items() if by in functions))
     room = ROOM.lstrip("\n") if " room(" in functions else ""
     launch = launch.replace("@SIZES@", (SIZES if "sizes_of(" in functions else "") + room)
     return [launch, *(text for name, text in called.items() if name in functions)]
+
+
+def _of_elements(boxes: str, half: bool, sums: bool) -> str:
+    """What makes tensor maps, for elements as they are stored; sums: some are of sums, in fp32 where 16 bits are stored."""
+    stored = "T" if sums else "STORED"
+    dtype = f"sizeof({stored}) == 4 ? 7 : std::is_same<{stored}, Half>::value ? 6 : 9" if half else "7"
+    boxes = boxes.replace("@BYTES@", f"sizeof({stored})" if half else "4").replace("@ELEMENT@", dtype)
+    return boxes.replace("static TensorMap", "template <class T = STORED> static TensorMap") if sums else boxes
+
+
+def of_floats(functions: list[str]) -> list[str]:
+    """Functions of a file in which all elements are fp32."""
+    return [text.replace("boxes_of<float>(", "boxes_of(") for text in functions]
 
 
 def function(

@@ -280,7 +280,9 @@ def aliases_gone(sources: list[list[Chunk]]) -> None:
     """Types by their own names; an element is what is stored, which is float where fp32 is."""
     for source in sources:
         types = {m[2]: m[1] for c in source if (m := ALIAS.fullmatch(c.text.strip()))}
-        types = {n: "STORED" if n == "ELEMENT" and t != "double" else t for n, t in types.items()}
+        halves = any("tf_half" in c.text for c in source if c.kernel)  # beside which operands may be sums in fp32
+        own = {"double", "float"} if halves else {"double"}
+        types = {n: "STORED" if n == "ELEMENT" and t not in own else t for n, t in types.items()}
         for name, type_ in types.items():
             if type_ == "int" and not all(
                 "typedef int tf_index;" in {c.text.strip() for c in s} for s in sources if _indexed(s)

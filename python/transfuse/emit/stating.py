@@ -225,13 +225,14 @@ class Stating:
         at = self._pointer([s[:3] for s in series], begins)
         if series[0][0] == "workspace":
             at = f"(void*){at}"
+        of = "<float>" if series[0][0] == "workspace" and series[0][7] == 4 else ""  # sums are, whatever leaves are
         lists = [
             "{"
             + ", ".join(self.statement.state([s[k][i] for s in series]).text for i in range(len(series[0][k])))
             + "}"
             for k in ((3, 4) if all(_contiguous(s[3], s[5]) for s in series) else (3, 5, 4))
         ]
-        return f"boxes_of({at}, {', '.join(lists)})"
+        return f"boxes_of{of}({at}, {', '.join(lists)})"
 
     def _struct(self, fields, series) -> str:
         at, parts = 0, []
