@@ -261,14 +261,28 @@ def test_tensor_cores_with_elements_of_16_bits(row, shape, tmp_path, monkeypatch
     assert deviation(*in_16_bits(*files, shape)) <= 0.01
 
 
+def file_for_16_bits(row: str, tmp_path, monkeypatch) -> tuple[dict, dict]:
+    """As `--dtype` writes it: kernels for 16 bits alone."""
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    path = root / "bench" / "models" / f"{row}.py"
+    return emulated(emit.emit(path, dtype="float16"), tmp_path, 90, "Bfloat"), namespace(path.read_text())
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+def test_a_file_for_16_bits_has_kernels_for_rows_of_the_examples_length_and_of_others(tmp_path, monkeypatch):
+    """Rows of d2's length share the zeros between them."""
+    files = file_for_16_bits("d2", tmp_path, monkeypatch)
+    for shape in ((1, 48, 2, 3, 64), (1, 48, 2, 2, 32)):
+        assert deviation(*in_16_bits(*files, shape)) <= 0.01
+    source = files[0]["SOURCE"]
+    assert all(f"launch({name}dense, " in source for name in ("forward_", "forward_rows_"))
+
+
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
 def test_a_file_for_16_bits_multiplies_their_sums_in_fp32(tmp_path, monkeypatch):
     """What f4's product reads are sums of depth, which no 16 bits hold: boxes of floats, of which half results are stored."""
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
-    path = root / "bench" / "models" / "f4.py"
-    text = emit.emit(path, dtype="float16")
-    files = emulated(text, tmp_path, 90, "Bfloat"), namespace(path.read_text())
+    files = file_for_16_bits("f4", tmp_path, monkeypatch)
     found, truth = in_16_bits(*files, CASES["f4"][0], times=4)
     assert truth.max() - truth.min() > 0.1
     torch.testing.assert_close(found.double(), truth, rtol=2**-6, atol=2**-8)

@@ -190,13 +190,18 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
         "half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))],
     }
     alike = {"half": lambda: [(when, state(at, rows + _cut_as(at, f"tf32{rows}"), True, "f16", f"{name}_", fixed))]}
-    if not known and inner.name not in fixed and fast.dense <= MOST and _rows_share_padding(at):
-        own_rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner.name,))
+    alone = {}
+    if not known and inner.name not in fixed and fast.dense <= MOST:
         own = " && ".join(["arch == 90", f"{inner.name} == {at.example[inner.name]}", "aligned"])
-        options = f"rows{_cut_as(at, 'tf32 rows')}"
-        alike = {"half": lambda: [(own, state(at, options, True, "f16", f"{name}_", (inner.name,)))]}
-        return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alike)
-    return Programs({"fp32": [(when, fast)]}, later, alike)
+        if _rows_share_padding(at, "rows", "f16"):
+            rows16 = lambda: (own, state(at, "rows", True, "f16", f"{name}_rows_", (inner.name,)))  # noqa: E731
+            alone = {"half": lambda: [rows16(), *later["half"]()]}
+        if _rows_share_padding(at, "tf32 rows", "f32"):
+            own_rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner.name,))
+            options = f"rows{_cut_as(at, 'tf32 rows')}"
+            alike = {"half": lambda: [(own, state(at, options, True, "f16", f"{name}_", (inner.name,)))]}
+            return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alike, alone)
+    return Programs({"fp32": [(when, fast)]}, later, alike, alone)
 
 
 def _cut_as(at: Sized, options: str) -> str:
@@ -212,10 +217,10 @@ def _cut_as(at: Sized, options: str) -> str:
     return "".join(found)
 
 
-def _rows_share_padding(at: Sized) -> bool:
+def _rows_share_padding(at: Sized, options: str, dtype: str) -> bool:
     """Whether rows of the example's length can share the zeros between them."""
-    graph = at.text(at.example)
-    return any("shared padding" in launch["note"] for launch in library.stated(graph, graph, "tf32 rows")["launches"])
+    graph = at.text(at.example, dtype)
+    return any("shared padding" in launch["note"] for launch in library.stated(graph, graph, options)["launches"])
 
 
 def emit(path, device: str = "cuda", dtype: str = "float32") -> str:

@@ -44,6 +44,7 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
         modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
     if half and "half" in every:
+        modes = [replace(mode, parts=[_less(part, [_standing_alone]) for part in mode.parts]) for mode in modes]
         return _file(found, ref, modes, ["half"])
     parts, taken = [part for mode in modes for part in mode.parts], ["fp32"]
     ways = [
@@ -109,6 +110,10 @@ def _shorter(part):
 
 def _cut_alike(part):
     return replace(part, programs=part.programs.cut_alike())
+
+
+def _standing_alone(part):
+    return replace(part, programs=part.programs.standing_alone())
 
 
 def _without_gradient(part):
