@@ -43,13 +43,14 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     if any(part.rounds for mode in modes for part in mode.parts):
         modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
-    if half and "half" in every:
-        modes = [replace(mode, parts=[_less(part, [_standing_alone]) for part in mode.parts]) for mode in modes]
-        return _file(found, ref, modes, ["half"])
-    parts, taken = [part for mode in modes for part in mode.parts], ["fp32"]
+    taken = ["fp32"]
+    alone = [replace(mode, parts=[_less(part, [_standing_alone]) for part in mode.parts]) for mode in modes]
+    if half and any("half" in part.programs for mode in alone for part in mode.parts):
+        modes, every, taken = alone, ["half"], ["half"]
+    parts = [part for mode in modes for part in mode.parts]
     ways = [
         (),
-        *([(_without_general,)] if any(not condition for p in parts for condition, _ in p.programs["fp32"]) else []),
+        *([(_without_general,)] if any(not c for p in parts for c, _ in p.programs.of(taken[0])) else []),
         *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
         (_without_gradient, _shorter),
     ]
