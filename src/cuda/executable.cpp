@@ -11,6 +11,7 @@
 
 #include "cuda/build.h"
 #include "cuda/launch.h"
+#include "cuda/layouts.h"
 #include "cuda/runtime/module.h"
 #include "cuda/spare.h"
 #include "cuda/tune.h"
@@ -74,15 +75,13 @@ class CudaExecutable final : public Executable {
 public:
     CudaExecutable(const Plan& plan, CompileOptions options, std::shared_ptr<KnownKernels> known, PlanAgain again)
         : again_(std::move(again)),
-          leaves_(types_of(plan.graph, plan.graph.leaves())),
-          outputs_(types_of(plan.graph, plan.graph.outputs())),
-          options_(std::move(options)),
-          device_(device(options_.device)),
+          device_(device(options.device)),
           known_(std::move(known)),
-          aligned_(load(plan, options_, device_, true, known_.get())) {
-        state_strides(leaves_, options_.leaf_strides);
-        state_strides(outputs_, options_.output_strides);
-    }
+          aligned_(load(plan, options, device_, true, known_.get())),
+          leaves_(known_ ? known_->leaves_of(plan.graph, options.leaf_strides)
+                         : Layouts(plan.graph, plan.graph.leaves(), options.leaf_strides)),
+          outputs_(plan.graph, plan.graph.outputs(), options.output_strides),
+          options_(without_strides(std::move(options))) {}
 
     size_t workspace_bytes() const override { return aligned_->assembly.workspace_bytes; }
 
@@ -92,8 +91,8 @@ public:
 
     void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
              const RunContext& context) override {
-        check_views(leaves, leaves_, options_.leaf_strides, "leaf");
-        check_views(outputs, outputs_, options_.output_strides, "output");
+        check_views(leaves, leaves_, "leaf");
+        check_views(outputs, outputs_, "output");
         Loaded& loaded = loaded_for(leaves, outputs);
         const size_t needed = loaded.assembly.workspace_bytes;
         const size_t given = context.workspace_bytes > 0 ? context.workspace_bytes : workspace_bytes();
@@ -129,35 +128,28 @@ public:
     }
 
 private:
-    static std::vector<Type> types_of(const Graph& graph, const std::vector<ValueId>& values) {
-        std::vector<Type> types;
-        types.reserve(values.size());
-        for (ValueId value : values) types.push_back(graph[value].type);
-        return types;
-    }
-
-    // None given: all contiguous.
-    static void state_strides(const std::vector<Type>& types, std::vector<Sizes>& strides) {
-        if (strides.empty())
-            for (const Type& type : types) strides.push_back(contiguous_strides(type.shape));
+    static CompileOptions without_strides(CompileOptions options) {
+        options.leaf_strides = std::vector<Sizes>(), options.output_strides = std::vector<Sizes>();
+        return options;
     }
 
     // Throws unless every view is what was compiled for.
-    static void check_views(std::span<const TensorView> views, const std::vector<Type>& types,
-                            const std::vector<Sizes>& strides, const char* what) {
-        require(views.size() == types.size(), "run: ", types.size(), " ", what, " tensors are expected, got ",
+    static void check_views(std::span<const TensorView> views, const Layouts& layouts, const char* what) {
+        require(views.size() == layouts.size(), "run: ", layouts.size(), " ", what, " tensors are expected, got ",
                 views.size());
-        for (size_t i = 0; i < views.size(); ++i) {
+        size_t i = 0;
+        layouts.each([&](const Layout& layout) {
             const TensorView& view = views[i];
-            const Type& type = types[i];
+            const auto& [type, strides] = layout;
             if (view.dtype != type.dtype || view.shape != type.shape)
                 fail("run: ", what, " ", i, " must be ", to_string(type), ", got ",
                      to_string(Type{view.dtype, view.shape}));
-            if (view.strides != strides[i] && !same_layout(view.shape, view.strides, strides[i]))
-                fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides[i]), ", got ",
+            if (view.strides != strides && !same_layout(view.shape, view.strides, strides))
+                fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides), ", got ",
                      to_string(view.strides));
             if (view.data == nullptr && numel(view.shape) > 0) fail("run: ", what, " ", i, " has no memory");
-        }
+            ++i;
+        });
     }
 
     // Strides of axes of extent 1 do not matter.
@@ -171,8 +163,11 @@ private:
     Loaded& loaded_for(std::span<const TensorView> leaves, std::span<const TensorView> outputs) {
         auto aligned = [](const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data) % 16 == 0; };
         if (std::ranges::all_of(leaves, aligned) && std::ranges::all_of(outputs, aligned)) return *aligned_;
-        std::call_once(unaligned_once_,
-                       [&] { unaligned_ = load(again_(leaves_), options_, device_, false, known_.get()); });
+        std::call_once(unaligned_once_, [&] {
+            CompileOptions options = options_;
+            options.leaf_strides = leaves_.strides(), options.output_strides = outputs_.strides();
+            unaligned_ = load(again_(leaves_.types()), options, device_, false, known_.get());
+        });
         return *unaligned_;
     }
 
@@ -215,11 +210,11 @@ private:
     }
 
     const PlanAgain again_;
-    const std::vector<Type> leaves_, outputs_;
-    CompileOptions options_;  // strides are stated
     const Device& device_;
     const std::shared_ptr<KnownKernels> known_;
     const std::unique_ptr<Loaded> aligned_;
+    const Layouts leaves_, outputs_;
+    const CompileOptions options_;  // without strides, which the layouts tell
     std::unique_ptr<Loaded> unaligned_;
     std::once_flag unaligned_once_;
 };

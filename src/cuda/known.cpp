@@ -247,6 +247,12 @@ std::shared_ptr<Frames> KnownKernels::frames_of(const Plan& plan) {
     return frames_.front().frames;
 }
 
+Layouts KnownKernels::leaves_of(const Graph& graph, const std::vector<Sizes>& strides) {
+    const std::lock_guard lock(mutex_);
+    Layouts& last = leaves_[graph.leaves().size()];
+    return last = Layouts(graph, graph.leaves(), strides, last);
+}
+
 std::shared_ptr<const Program> KnownKernels::prepared(const Preparation& asked) const {
     const std::lock_guard lock(mutex_);
     return last_prepared_.find(asked);

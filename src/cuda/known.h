@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda/dense/dense.h"
+#include "cuda/layouts.h"
 #include "cuda/preparation.h"
 #include "cuda/remembered.h"
 
@@ -65,6 +66,8 @@ public:
     Written* written() { return written_.get(); }  // null: texts are not found
     // What the passes of the plan's form were read as; null: it has none, or texts are not found.
     std::shared_ptr<Frames> frames_of(const Plan& plan);
+    // What the leaves of a graph are, told like those of the last one with as many.
+    Layouts leaves_of(const Graph& graph, const std::vector<Sizes>& strides);
     // What another size prepared, where that is the same; null where it is not known to be.
     std::shared_ptr<const Program> prepared(const Preparation& asked) const;
     // pull(request), for requests that do not depend on sizes. asked: what the request was made of, to be remembered;
@@ -85,6 +88,7 @@ private:
     std::vector<FormFrames> frames_;  // asked for last first
     std::unordered_map<std::string, std::unique_ptr<KnownStructure>, KeyHash, std::equal_to<>> structures_;
     std::map<int, Compiled> compiled_;  // by architecture
+    std::map<size_t, Layouts> leaves_;  // of the last graphs, by their number
     std::unique_ptr<Written> written_;
     struct Prepared {
         Program program;
