@@ -212,6 +212,15 @@ def test_a_call_far_too_slow_is_not_repeated():
     assert samples["slow"] == [100.0] and len(made) == 1 and len(samples["quick"]) == 7
 
 
+def test_the_queue_is_filled_ahead_however_long_the_host_takes():
+    clock, call = timing.Clock("cpu"), lambda: None
+    assert clock.lead(call) == timing.LEAD
+    clock.host[call] = 4 * timing.LEAD
+    assert clock.lead(call) == 6 * timing.LEAD
+    clock.host[call] = 1.0
+    assert clock.lead(call) == timing.MOST_LEAD
+
+
 def test_peak_memory_is_what_a_call_holds_at_once():
     x = torch.rand(1 << 18)
     assert timing.peak_bytes(lambda: (x + 1) * 2, "cpu") == pytest.approx(2 << 20, rel=1e-3)  # sum and product

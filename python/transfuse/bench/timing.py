@@ -12,9 +12,10 @@ Call = Callable[[], object]
 # Far above any L2. It is read, not written: a written one would leave the L2 full of lines that the timed call has to write back
 # (measured on an H200: 5 µs of A's 30, 2 % of D).
 FLUSH_BYTES = 512 << 20
-# The device waits this long (1.5 ms at 2 GHz) before a timed call, so that the kernels of the call are queued when it begins: what
-# the host takes to queue them is a figure of its own (`host_microseconds`), and on a busy host it would come and go in this one.
-LEAD_CYCLES = 3_000_000
+# The device waits before a timed call, so that the kernels of the call are queued when it begins: what the host takes to queue them
+# is a figure of its own (`host_microseconds`), and on a busy host it would come and go in this one. At least 1.5 ms, and half as
+# long again as the host took before: two hundred launches of a vocoder take it 5 ms.
+LEAD, MOST_LEAD, CYCLES = 1.5e-3, 50e-3, 2e9  # seconds; cycles a second
 
 
 def _sync(device: str) -> None:
@@ -31,6 +32,7 @@ class Clock:
         self.scratch = (
             torch.zeros(FLUSH_BYTES // 8, dtype=torch.int64, device="cuda") if device == "cuda" and flush else None
         )
+        self.host: dict[Call, float] = {}  # the least that a call kept the host
 
     def once(self, call: Call) -> float:
         """Seconds of one call."""
@@ -39,14 +41,21 @@ class Clock:
             call()
             return time.perf_counter() - start
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(LEAD_CYCLES)
+        torch.cuda._sleep(int(CYCLES * self.lead(call)))
         if self.scratch is not None:
             self.scratch.amax()
         begin.record()
+        start = time.perf_counter()
         call()
+        self.host[call] = min(self.host.get(call, MOST_LEAD), time.perf_counter() - start)
         end.record()
         end.synchronize()
         return begin.elapsed_time(end) / 1e3
+
+    def lead(self, call: Call) -> float:
+        """Seconds in which the host can queue the call; the least it ever took counts, so a call that waits for the device asks for no more
+        and more of them."""
+        return min(max(LEAD, 1.5 * self.host.get(call, 0.0)), MOST_LEAD)
 
 
 def interleaved(calls: dict[str, Call], clock: Clock, rounds: int, seconds: float) -> dict[str, list[float]]:
