@@ -300,7 +300,7 @@ std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const 
 }
 
 struct DenseReading {
-    DenseRead read;
+    std::unique_ptr<DenseRead> read;
     Wish wish;
     double seconds;
     Frame* frame;  // that has it back; null: none
@@ -319,9 +319,9 @@ std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const Said>& sa
     if (!asked_) asked_ = std::make_unique<Asked>();
     const Wish wish{.said = said};
     Frame* const frame = around_.config.empty() && lasts(*said) ? around_.frame : nullptr;
-    const auto made = [&](DenseRead read) {
-        const Request& request = *read.request;
-        const double seconds = estimate(request.problem, request.needs, read.cut.config, *read.cut.schedule,
+    const auto made = [&](std::unique_ptr<DenseRead> read) {
+        const Request& request = *read->request;
+        const double seconds = estimate(request.problem, request.needs, read->cut.config, *read->cut.schedule,
                                         around_.target.multiprocessors);
         return std::make_shared<DenseReading>(DenseReading{std::move(read), wish, seconds, frame});
     };
@@ -332,11 +332,12 @@ std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const Said>& sa
         std::string& quality = asked_->quality[static_cast<size_t>(family)];
         if (frame && quality.empty()) quality = quality_key((*asked)->program, (*asked)->problem).take();
         if (frame)
-            if (auto known = frame->take(said, quality, **asked)) return made(std::move(*known));
+            if (auto known = frame->take(said, quality, **asked)) return made(std::move(known));
         auto request = wished(**asked, around_, wish);
         if (!request) continue;
         if (auto cut = chosen(*request, around_, wish))
-            return made({said, frame ? quality : std::string(), std::move(request), std::move(*cut), {}});
+            return made(std::make_unique<DenseRead>(
+                DenseRead{said, frame ? quality : std::string(), std::move(request), std::move(*cut), {}}));
     }
     return nullptr;
 }
@@ -348,8 +349,8 @@ void put_away(DenseReading& reading) {
 }
 
 std::optional<DenseProgram> generate_dense_as(const Surroundings& around, DenseReading& reading) {
-    auto program = generate(around, *reading.read.request, reading.read.cut, reading.wish, nullptr, reading.seconds,
-                            &reading.read.text);
+    auto program = generate(around, *reading.read->request, reading.read->cut, reading.wish, nullptr, reading.seconds,
+                            &reading.read->text);
     if (!program) return generate_dense_as(around, reading.wish.said);  // another family may take it
     return program->words == reading.wish.said->words ? std::move(program) : std::nullopt;
 }

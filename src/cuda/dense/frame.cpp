@@ -20,14 +20,14 @@ void put_numbers(Request& request, const Asked& asked) {
 
 }  // namespace
 
-std::optional<DenseRead> Frame::take(const std::shared_ptr<const Said>& said, std::string_view quality,
-                                     const Asked& asked) {
-    std::optional<DenseRead> found;
+std::unique_ptr<DenseRead> Frame::take(const std::shared_ptr<const Said>& said, std::string_view quality,
+                                       const Asked& asked) {
+    std::unique_ptr<DenseRead> found;
     {
         const std::lock_guard lock(mutex_);
         const auto at = std::ranges::find_if(
-            reads_, [&](const DenseRead& read) { return read.said == said && read.quality == quality; });
-        if (at == reads_.end()) return std::nullopt;
+            reads_, [&](const auto& read) { return read->said == said && read->quality == quality; });
+        if (at == reads_.end()) return nullptr;
         found = std::move(*at);
         reads_.erase(at);
     }
@@ -36,7 +36,7 @@ std::optional<DenseRead> Frame::take(const std::shared_ptr<const Said>& said, st
     return found;
 }
 
-void Frame::give_back(DenseRead read) {
+void Frame::give_back(std::unique_ptr<DenseRead> read) {
     const std::lock_guard lock(mutex_);
     if (reads_.size() == most) reads_.pop_back();
     reads_.insert(reads_.begin(), std::move(read));

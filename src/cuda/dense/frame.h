@@ -6,7 +6,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,15 +33,15 @@ struct DenseRead {
 class Frame {
 public:
     // What was read for such sizes, which now is the caller's, for these: null where there is none.
-    std::optional<DenseRead> take(const std::shared_ptr<const Said>& said, std::string_view quality,
-                                  const Asked& asked);
-    void give_back(DenseRead read);
+    std::unique_ptr<DenseRead> take(const std::shared_ptr<const Said>& said, std::string_view quality,
+                                    const Asked& asked);
+    void give_back(std::unique_ptr<DenseRead> read);
     int64_t taken() const { return taken_; }  // how often
 
 private:
     static constexpr size_t most = 8;  // kernels times qualities
     std::mutex mutex_;
-    std::vector<DenseRead> reads_;  // given back last first
+    std::vector<std::unique_ptr<DenseRead>> reads_;  // given back last first
     std::atomic<int64_t> taken_{0};
 };
 
