@@ -95,13 +95,16 @@ private:
     struct Hash {
         size_t operator()(const std::vector<int64_t>& key) const;
     };
+    // What a call is found by: what its inputs are, and the number under which what its parameters are is known.
+    struct Signature {
+        std::vector<int64_t> key, parameters;
+    };
+    Signature& signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                         const CallMode& mode) const;
+    bool put_number(Signature& signature) const;  // into the key; false: such parameters are new
     template <class Make>
-    std::shared_ptr<const Instance> find(const std::vector<int64_t>& key, Engine engine, const Make& make);
+    std::shared_ptr<const Instance> find(Signature& signature, Engine engine, const Make& make);
     void forget_old();
-    // The key of a call: what its inputs are, and the number under which what its parameters are is known.
-    std::vector<int64_t>& signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
-                                    const CallMode& mode);
-    int64_t number_of(const std::vector<int64_t>& parameters);
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     Reading read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const;
     std::optional<Reading> read_like(std::span<const TensorView> leaves, bool written) const;

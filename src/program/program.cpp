@@ -20,12 +20,10 @@ bool starts_word(std::string_view text, size_t at, std::string_view word) {
     return text.substr(at, word.size()) == word;
 }
 
-void append_signature(std::vector<int64_t>& key, std::span<const TensorView> views) {
-    for (const TensorView& view : views) {
-        key.push_back(static_cast<int64_t>(view.dtype) * 64 + static_cast<int64_t>(view.shape.size()));
-        key.insert(key.end(), view.shape.begin(), view.shape.end());
-        key.insert(key.end(), view.strides.begin(), view.strides.end());
-    }
+void append_signature(std::vector<int64_t>& key, const TensorView& view) {
+    key.push_back(static_cast<int64_t>(view.dtype) * 64 + static_cast<int64_t>(view.shape.size()));
+    key.insert(key.end(), view.shape.begin(), view.shape.end());
+    key.insert(key.end(), view.strides.begin(), view.strides.end());
 }
 
 std::vector<Type> types_of(std::span<const TensorView> views) {
@@ -248,35 +246,25 @@ Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t
 }
 
 // In memory that each thread keeps for its next call.
-std::vector<int64_t>& Program::signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
-                                         const CallMode& mode) {
-    thread_local std::vector<int64_t> key, parameters;
+Program::Signature& Program::signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                       const CallMode& mode) const {
+    thread_local Signature signature;
+    auto& [key, parameters] = signature;
     key.clear(), parameters.clear();
+    key.push_back(0);  // the number
     key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
                   int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
                   int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16);
     for (size_t i = 0; i < leaves.size(); ++i)
-        append_signature(i < parameter_.size() && parameter_[i] ? parameters : key, leaves.subspan(i, 1));
-    key.push_back(number_of(parameters));
+        append_signature(i < parameter_.size() && parameter_[i] ? parameters : key, leaves[i]);
     key.insert(key.end(), sizes.begin(), sizes.end());
-    return key;
+    return signature;
 }
 
-int64_t Program::number_of(const std::vector<int64_t>& parameters) {
-    constexpr int64_t fresh = -1;
-    const auto known = [&] {
-        const auto at = std::ranges::find(parameters_, parameters);
-        return at == parameters_.end() ? fresh : forgotten_ + (at - parameters_.begin());
-    };
-    {
-        const std::shared_lock lock(mutex_);
-        if (const int64_t number = known(); number != fresh) return number;
-    }
-    const std::unique_lock lock(mutex_);
-    if (const int64_t number = known(); number != fresh) return number;
-    if (parameters_.size() == most_kept) parameters_.pop_front(), ++forgotten_;
-    parameters_.push_back(parameters);
-    return forgotten_ + static_cast<int64_t>(parameters_.size()) - 1;
+bool Program::put_number(Signature& signature) const {
+    const auto at = std::ranges::find(parameters_, signature.parameters);
+    signature.key.front() = forgotten_ + (at - parameters_.begin());
+    return at != parameters_.end();
 }
 
 size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {
@@ -305,10 +293,11 @@ void Program::forget_old() {
 }
 
 template <class Make>
-std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, Engine engine, const Make& make) {
+std::shared_ptr<const Instance> Program::find(Signature& signature, Engine engine, const Make& make) {
     const auto known = [&]() -> std::shared_ptr<const Instance> {
         std::shared_lock lock(mutex_);
-        const auto found = entries_.find(key);
+        if (!put_number(signature)) return nullptr;
+        const auto found = entries_.find(signature.key);
         if (found == entries_.end()) return nullptr;
         std::atomic_ref(found->second.used).store(met_.load(std::memory_order_relaxed), std::memory_order_relaxed);
         if (!found->second.instance) throw Error(found->second.failure);
@@ -328,7 +317,11 @@ std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, E
     }
     {
         std::unique_lock lock(mutex_);
-        entries_.emplace(key, entry);
+        if (!put_number(signature)) {
+            parameters_.push_back(signature.parameters);
+            if (parameters_.size() > most_kept) parameters_.pop_front(), ++forgotten_;
+        }
+        entries_.emplace(signature.key, entry);
         if (!entry.lasts && entries_.size() > most_kept) forget_old();
     }
     if (!entry.instance) throw Error(entry.failure);
@@ -365,12 +358,13 @@ std::vector<bool> Program::outputs_channels_last(std::span<const TensorView> lea
 std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> leaves,
                                                   std::span<const TensorView> gradients, std::span<const int64_t> sizes,
                                                   const CallMode& mode, const GradientRequest& request) {
-    std::vector<int64_t>& key = signature(leaves, sizes, mode);
+    Signature& signature = this->signature(leaves, sizes, mode);
+    std::vector<int64_t>& key = signature.key;
     key.push_back(static_cast<int64_t>(request.outputs.size()));
     key.insert(key.end(), request.outputs.begin(), request.outputs.end());
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());
-    append_signature(key, gradients);
-    return find(key, mode.engine, [&] {
+    for (const TensorView& gradient : gradients) append_signature(key, gradient);
+    return find(signature, mode.engine, [&] {
         const Reading reading = read(leaves, sizes, true);
         const Graph graph = reading.backward(mode, request, gradients.size());
         std::vector<Sizes> strides = strides_of(leaves);

@@ -119,6 +119,22 @@ TEST(ProgramKept, PlansByInputsAndParameters) {
         }
 }
 
+// Of parameters that were met long ago nothing is kept; what comes again is planned again.
+TEST(ProgramKept, ParametersOfTheLastCalls) {
+    Program program("graph g {\n  %w = param f32[4]\n  %x = input f32[1]\n  %y = mul(%x, %w)\n  return %y\n}\n");
+    const auto at = [&](int64_t length) {
+        const std::vector<TensorView> views{{nullptr, DType::f32, {length}, {1}}, {nullptr, DType::f32, {1}, {1}}};
+        EXPECT_EQ(program.forward(views, {}, {})->output_types[0].shape, Sizes{length});
+        return program.statistics().plans;
+    };
+    const auto many = static_cast<int64_t>(Program::most_kept) + 100;
+    for (int64_t length = 1; length <= many; ++length) EXPECT_EQ(at(length), length);
+    EXPECT_EQ(at(many), many);
+    EXPECT_EQ(at(many - 500), many);
+    EXPECT_EQ(at(1), many + 1);
+    EXPECT_EQ(at(1), many + 1);
+}
+
 TEST(ProgramKept, PlansOfTheLastSizesMet) {
     Program program("graph g {\n  %x = input f32[2,4,6]\n  %y = relu(%x)\n  return %y\n}\n");
     const auto at = [&](int64_t length) {

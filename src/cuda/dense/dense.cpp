@@ -135,9 +135,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
-    DenseText text = known && known->source ? *known : text_of(around, request, cut);
-    if (known) *known = text;
-    result.pack = std::move(text.pack);
+    DenseText own;
+    DenseText& text = known ? *known : own;
+    if (!text.source) text = text_of(around, request, cut);
+    result.pack = text.pack;
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
     int64_t scratch = partial_at;
@@ -159,7 +160,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
 
     Launch main;
-    main.source = std::move(text.source);
+    main.source = text.source;
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     const int64_t input_at = program->input.offset * bytes(program->input.dtype);
@@ -317,13 +318,13 @@ Readings::~Readings() = default;
 std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const Said>& said) {
     if (!said) return nullptr;
     if (!asked_) asked_ = std::make_unique<Asked>();
-    const Wish wish{.said = said};
+    Wish wish{.said = said};
     Frame* const frame = around_.config.empty() && lasts(*said) ? around_.frame : nullptr;
     const auto made = [&](std::unique_ptr<DenseRead> read) {
         const Request& request = *read->request;
         const double seconds = estimate(request.problem, request.needs, read->cut.config, *read->cut.schedule,
                                         around_.target.multiprocessors);
-        return std::make_shared<DenseReading>(DenseReading{std::move(read), wish, seconds, frame});
+        return std::make_shared<DenseReading>(DenseReading{std::move(read), std::move(wish), seconds, frame});
     };
     for (Family family : families(around_)) {
         auto& asked = asked_->by_family[static_cast<size_t>(family)];
