@@ -47,48 +47,7 @@ def test_names_in_branches_of_the_preprocessor_stay():
     assert fewer.fewer(text) == text
 
 
-TRANSPOSED = """DEVICE void f(float* to, const float* from, int t) {
-    UNROLL for (int turn = 0; turn < TURNS; turn++) {
-        const int p = turn * THREADS + t;
-        if (p >= WORDS) continue;
-        UNROLL for (int k = 0; k < 4; k++) to[k * WORDS + p] = from[p];
-    }
-}
-"""
-
-
-def test_a_statement_that_a_loop_may_skip_has_a_condition():
-    asked = fewer.conditions(TRANSPOSED)
-    assert "        if (p < WORDS)\n            UNROLL for (int k" in asked and "continue" not in asked
-    within = TRANSPOSED.replace("UNROLL for (int turn = 0; turn < TURNS; turn++)", "if (turn < TURNS)")
-    assert fewer.conditions(within) == within  # it would skip what a loop around this does behind it
-
-
-PRODUCTS = """DEVICE void f(float* acc, int warpgroup) {
-    unsigned long long pixels = descriptor(0, 16), tiles;
-    pixels += warpgroup * PICK(72, 36);
-    UNROLL for (int part = 0; part < 2; part++) {
-        tiles = descriptor(part, 1024);
-        UNROLL for (int j = 0; j < 18; j++) product(acc, tiles + 128 * j, pixels + j);
-    }
-}
-"""
-
-
-def test_names_are_declared_where_they_are_given_their_values():
-    text = fewer.fewer(PRODUCTS)
-    assert "    unsigned long long pixels = descriptor(0, 16) + warpgroup * PICK(72, 36);\n" in text
-    assert "        const unsigned long long tiles = descriptor(part, 1024);\n" in text
-    kept = PRODUCTS.replace("    }\n}", "    }\n    product(acc, tiles, pixels);\n}")
-    assert ", tiles;" in fewer.fewer(kept)  # read behind the loop
-
-
-def test_constants_and_instructions_have_one_name_each():
-    text = "constexpr int PLANE = PICK(3, 4), BYTES = PICK(5, 6);\nconstexpr int WORDS = PICK(3, 4), LANES = 4;\n"
-    text += "int f() { return WORDS; }\n"
-    assert fewer_names.equal_numbers(text) == (
-        "constexpr int PLANE = PICK(3, 4), BYTES = PICK(5, 6), LANES = 4;\nint f() { return PLANE; }\n"
-    )
+def test_instructions_that_follow_one_another_are_one():
     assert fewer_names.one_instruction('    PTX("a;");\n    PTX("b;");\n') == '    PTX("a;\\n\\tb;");\n'
 
 
@@ -178,6 +137,17 @@ def test_lines_are_broken_late_where_that_takes_fewer():
 def test_what_a_long_condition_governs_stands_behind_it():
     text = "    if (a\n        && b)\n        count(true);\n    else count(false);"
     assert layout.beside(text) == "    if (a\n        && b) count(true);\n    else count(false);"
+
+
+def test_a_short_comment_stands_beside_what_it_is_about():
+    assert layout.beside("// A place.\nstruct Place { int u; };") == "struct Place { int u; };  // A place."
+    for text in (
+        "// A place,\n// and more.\nstruct Place {};",
+        "// One.\nint a;  // two",
+        "// One.\n#define A",
+        "// One.\n" + "a" * 150,
+    ):
+        assert layout.beside(text) == text
 
 
 def test_brackets_stand_where_others_bind(tmp_path):

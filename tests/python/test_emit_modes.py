@@ -3,7 +3,7 @@
 from transfuse.emit import both_modes, host
 from transfuse.emit.alike import one_text
 from transfuse.emit.launches import Kernel, Launch, Parameter, Program, Told
-from transfuse.emit.said_once import constants_of_file, ends_of_rows
+from transfuse.emit.said_once import constants_of_file
 from transfuse.emit.text.layout import beside
 from transfuse.emit.text.nearer import nearer
 from transfuse.emit.text.words import words
@@ -127,16 +127,6 @@ static __device__ void role(unsigned char* shared, int t) {
     assert "const float* chunk = " in nearer(role)  # which is read twice
     moving = role.replace("const int slot", "int slot").replace("f(chunk, table + t, chunk)", "slot++, f(chunk + 1)")
     assert "const float* chunk = " in nearer(moving)
-
-
-def test_ends_of_rows_are_columns_where_a_lane_has_no_other_row():
-    ends = "for (int p = k / 2 * 8 + k % 2, r = p / EXTENT_W; p < k / 2 * 8 + 8; p += 2, r = p / EXTENT_W)\n"
-    ends += "    if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H >= RUN_N) return true;"
-    named = ("RESULTS = %d", "EXTENT_W = 36", "EXTENT_H = 5", "RUN_H = 2", "RUN_N = 1")
-    constants = "".join(f"constexpr int {name};\n" for name in named)
-    found = ends_of_rows(constants % 18 + ends)
-    assert found.endswith("p += 2)\n    if (p % EXTENT_W + 1 >= RUN_W) return true;") and "RUN_N" not in found
-    assert ends_of_rows(constants % 20 + ends) == constants % 20 + ends  # the last ones lie in the third row
 
 
 def test_functions_have_no_constants_that_the_file_has():

@@ -36,7 +36,6 @@ from transfuse.emit.places import places_said
 from transfuse.emit.rolled import rolled
 from transfuse.emit.said_once import (
     constants_of_file,
-    ends_of_rows,
     equal_counts,
     equal_tables,
     pairs_once,
@@ -44,14 +43,13 @@ from transfuse.emit.said_once import (
     used_once,
 )
 from transfuse.emit.text import specialised
-from transfuse.emit.text.again import factors_told, numbers_again
+from transfuse.emit.text.again import factors_told
 from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.boxes import boxes
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.cuts import cuts
 from transfuse.emit.text.direct import direct
-from transfuse.emit.text.finished import finished
 from transfuse.emit.text.formulas import formulas, shortest
 from transfuse.emit.text.indices import indices
 from transfuse.emit.text.jobs import jobs
@@ -109,9 +107,8 @@ def assembled(
 
 def _sizes_said(text: str, known: follows.Found, told: Told) -> str:
     """A long file's text: numbers that follow from sizes are said where they are read, and what that makes alike is said once."""
-    text = numbers_again(boxes(cuts(finished(follows.said(text, known, told)))))
-    text = follows.multiples(text, known, told)
-    return ends_of_rows(constants_of_file(direct(factors_told(text, told))))
+    text = factors_told(boxes(cuts(follows.said(text, known, told))), told)
+    return constants_of_file(direct(text))
 
 
 def _plainly(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:

@@ -75,9 +75,10 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
 
 
 def _close(text: str) -> str:
-    """A long file's kernels without blank lines between them: each begins at the margin. What a loop or a condition governs stands beside
-    it, where it is one loop or one statement."""
-    return re.sub(r'r"""\n.*?\n"""', lambda m: layout.beside(re.sub(r"\n{2,}", "\n", m[0])), text, flags=re.S)
+    """A long file's kernels without blank lines between them, its Python with one: each begins at the margin. What a loop or a condition
+    governs stands beside it, where it is one loop or one statement."""
+    text = re.sub(r'r"""\n.*?\n"""', lambda m: layout.beside(re.sub(r"\n{2,}", "\n", m[0])), text, flags=re.S)
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from transfuse.emit.launches import Kernel, Program, Told
@@ -14,37 +13,19 @@ from transfuse.emit.text.tokens import split, tokens
 FOLLOWS = re.compile(r"(?:\d+ \* )?[a-z_]+(?:(?: \* [a-z_]+)+| [+-] \d+)?|\([a-z_]+ \+ \d+\) / \d+")
 
 
-@dataclass
-class Found:
-    """Of each kernel whole numbers that it is given and need not be. follows: products of sizes which it is given, near to one of them, or
-    blocks of it, by formulas in which @i is its parameter i. multiples: multiples of a size that it is not given, or blocks of it, with the
-    size, which stands for @."""
-
-    follows: dict[str, dict[int, str]]
-    multiples: dict[str, dict[int, tuple[str, str]]]
+# Of each kernel whole numbers that it is given and need not be: products of sizes which it is given, near to one of them, or blocks of
+# it, by formulas in which @i is its parameter i.
+Found = dict[str, dict[int, str]]
 
 
 def found(programs: list[Program]) -> Found:
     """What two launches of a kernel give differently is no such number."""
-    out = Found({}, {})
+    out: Found = {}
     for launch, extents in [(launch, dict(program.extents)) for program in programs for launch in program.launches]:
-        kernel = launch.kernel
-        for all_, own in ((out.follows, _of(kernel, extents)), (out.multiples, _multiples(kernel, extents))):
-            known = all_.setdefault(kernel.name, own)
-            all_[kernel.name] = {i: formula for i, formula in own.items() if known.get(i) == formula}
+        own = _of(launch.kernel, extents)
+        known = out.setdefault(launch.kernel.name, own)
+        out[launch.kernel.name] = {i: formula for i, formula in own.items() if known.get(i) == formula}
     return out
-
-
-MULTIPLE = re.compile(r"\d+ \* ([a-z]+)|\(([a-z]+) \+ \d+\) / \d+")
-
-
-def _multiples(kernel: Kernel, extents: dict[str, str]) -> dict[int, tuple[str, str]]:
-    values = [p.value for p in kernel.parameters]
-    matches = {
-        i: MULTIPLE.fullmatch(extents.get(p.value, p.value)) for i, p in enumerate(kernel.parameters) if p.type == "int"
-    }
-    sizes = {i: (m[1] or m[2], m[0]) for i, m in matches.items() if m}
-    return {i: (said.replace(size, "@"), size) for i, (size, said) in sizes.items() if size not in values}
 
 
 def _of(kernel: Kernel, extents: dict[str, str]) -> dict[int, str]:
@@ -126,7 +107,7 @@ KERNEL = re.compile(rf"(?P<head>{HEAD}(?P<name>\w+)\()(?P<given>[^)]*)\) \{{{BOD
 def said(text: str, known: Found, told: Told) -> str:
     """Device code in which kernels are not given these numbers."""
     for kernel in list(KERNEL.finditer(text)):
-        name, follows = kernel["name"], known.follows.get(kernel["name"])
+        name, follows = kernel["name"], known.get(kernel["name"])
         if follows is None or "wgmma" in kernel["body"]:
             continue
         names, given = _parameters(kernel, told)
@@ -154,29 +135,6 @@ def _parameters(kernel: re.Match, told: Told) -> tuple[dict[int, str], dict[int,
     gone = told.unread.get(kernel["name"], set())
     places = [i for i in range(len(given) + len(gone)) if i not in gone]
     return {i: name_of(p) for i, p in zip(places, given)}, dict(zip(places, given))
-
-
-def multiples(text: str, known: Found, told: Told) -> str:
-    """Device code in which kernels are given a size where they were given several multiples of it."""
-    for kernel in list(KERNEL.finditer(text)):
-        name, body = kernel["name"], kernel["body"]
-        names, given = _parameters(kernel, told)
-        own = {i: m for i, m in known.multiples.get(name, {}).items() if i in names}
-        counted = Counter(size for _, size in own.values())
-        size, several = counted.most_common(1)[0] if counted else ("", 0)
-        if several < 2 or name in told.order or re.search(rf"\b{size}\b", body):
-            continue
-        own = {i: m for i, m in own.items() if m[1] == size}
-        first, order = min(own), [i for i in names if i not in own or i == min(own)]
-        for i, (said, _) in own.items():
-            said = said.replace("@", size)
-            body = re.sub(rf"(?<![.\w]){names[i]}(?=[,;])", said, body)
-            body = re.sub(rf"(?<![.\w]){names[i]}\b", f"({said})", body)
-        kept = ", ".join(f"int {size}" if i == first else given[i] for i in order)
-        places = list(names)
-        told.order[name] = [size if i == first else places.index(i) for i in order]
-        text = text.replace(kernel[0], f"{kernel['head']}{kept}) {{{body}")
-    return text
 
 
 GIVEN = r"(?P<given>(?:[^()]|\([^()]*\))*)"

@@ -127,23 +127,3 @@ def pairs_once(text: str) -> str:
         if numbers[::2] == numbers[1::2] and len(read.findall(text)) == len(re.findall(rf"\b{m[1]}\b", text)) - 1:
             text = read.sub(rf"{m[1]}[\1]", text.replace(m[0], m[0].replace(m[2], ", ".join(numbers[::2]))))
     return text
-
-
-OF_FILE = re.compile(r"(?m)^constexpr int ([^\n]*);")
-ENDS = re.compile(
-    r"for \(int p = (?P<first>[^,;\n]*), r = p / EXTENT_W; (?P<below>[^;\n]*); p \+= 2, r = p / EXTENT_W\)"
-    r"(?P<if>\s+if \(p % EXTENT_W \+ 1 >= RUN_W) \|\| r % EXTENT_H >= RUN_H \|\| [^\n]*(?=\) return true;)"
-)
-
-
-def ends_of_rows(text: str) -> str:
-    """Of results at the ends of rows: where a lane's all lie in the first rows of a tile, it is asked for columns alone."""
-    numbers = {k: int(v) for list_ in OF_FILE.findall(text) for k, v in re.findall(r"\b(\w+) = (\d+)\b", list_)}
-    wanted = [numbers.get(name) for name in ("RESULTS", "EXTENT_W", "EXTENT_H", "RUN_H")]
-    if None in wanted or (8 * ((wanted[0] + 1) // 2) - 1) // wanted[1] >= min(wanted[2:]):
-        return text
-    text = ENDS.sub(r"for (int p = \g<first>; \g<below>; p += 2)\g<if>", text)
-    for name in ("EXTENT_H", "EXTENT_D", "RUN_N"):
-        if len(re.findall(rf"\b{name}\b", text)) == 1:
-            text = re.sub(rf"\nconstexpr int {name} = \d+;", "", text)
-    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit.text.fewer_names import equal_numbers, one_instruction, one_line_functions
+from transfuse.emit.text.fewer_names import one_instruction, one_line_functions
 from transfuse.emit.text.layout import lines_of
 from transfuse.emit.text.same_elements import same_elements
 from transfuse.emit.text.tokens import split, tokens, until_settled
@@ -17,51 +17,8 @@ OPERATORS = {"min", "max"}  # what may be called
 
 def fewer(text: str) -> str:
     """Device code, its lines not yet broken."""
-    text = same_elements(one_line_functions(equal_numbers(one_instruction(text))))
-    return FUNCTION.sub(lambda m: _shortest(braces(declared_there(given_at_once(conditions(m[0]))))), text)
-
-
-MOVED = re.compile(
-    r"(?m)^(?P<type> *(?:unsigned long long|int) )(?P<x>\w+) = "
-    r"(?P<value>\w+\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))(?P<more>(?:, \w+)*);\n *(?P=x) \+= (?P<by>[\w *+]*(?:\([^()]*\))?);$"
-)
-
-
-def given_at_once(text: str) -> str:
-    """What is added to a name as soon as it is given what a function returns."""
-    return MOVED.sub(r"\g<type>\g<x> = \g<value> + \g<by>\g<more>;", text)
-
-
-SKIPPED = re.compile(
-    r"(?m)^(?P<I> *)    (?P<p>const int (?P<a>\w+) = [^\n]*;\n *)if \((?P=a) >= (?P<b>\w+)\) continue;\n"
-    r"(?P<one>(?P=I)    \S[^\n]*;\n)(?=(?P=I)\}\n)"
-)
-
-
-def conditions(text: str) -> str:
-    """The last statement of a loop, where it is skipped otherwise: a condition of its own."""
-
-    def said_(m: re.Match) -> str:
-        head = next(line for line in reversed(text[: m.start()].split("\n")) if re.match(rf"{m['I']}[^\s#]", line))
-        asked = f"{m['I']}    {m['p']}if ({m['a']} < {m['b']})\n    {m['one']}"
-        return asked if re.match(r" *(?:UNROLL )?for ", head) else m[0]
-
-    return SKIPPED.sub(said_, text)
-
-
-LATER = re.compile(r"(?m)^ *(?P<type>unsigned long long|int|float) [^\n]*(?P<own>, (?P<x>\w+));$")
-
-
-def declared_there(text: str) -> str:
-    """A name that is declared to be given its value in one place, which all that reads it follows."""
-    for m in list(LATER.finditer(text)):
-        given = re.search(rf"(?m)^(?P<I> +){m['x']} = [^\n]*;\n(?P<behind>(?:(?P=I)[^\n]*\n)*)", text[m.end() :])
-        uses = len(re.findall(rf"\b{m['x']}\b", text))
-        if given and uses == 2 + len(re.findall(rf"\b{m['x']}\b(?! [-+*/]?= )", given["behind"])):
-            said = given[0].replace(f"{m['x']} = ", f"const {m['type']} {m['x']} = ", 1)
-            text = text[: m.end()] + text[m.end() :].replace(given[0], said)
-            text = text.replace(m[0], m[0].replace(m["own"], ""))
-    return text
+    text = same_elements(one_line_functions(one_instruction(text)))
+    return FUNCTION.sub(lambda m: _shortest(braces(m[0])), text)
 
 
 def _shortest(text: str) -> str:

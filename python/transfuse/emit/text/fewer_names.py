@@ -1,10 +1,10 @@
-"""A long file has fewer names: of constants, of instructions and of functions that are one statement."""
+"""A long file has fewer names: instructions that follow one another are one, functions of one statement stand where they are called."""
 
 from __future__ import annotations
 
 import re
 
-from transfuse.emit.text.layout import WIDTH, lines_of
+from transfuse.emit.text.layout import lines_of
 from transfuse.emit.text.tokens import split, tokens, until_settled
 
 INSTRUCTIONS = re.compile(r'(?m)^( *)PTX\("([^"\n]*;)"\);\n\1PTX\("([^"\n]*;)"\);$')
@@ -13,30 +13,6 @@ INSTRUCTIONS = re.compile(r'(?m)^( *)PTX\("([^"\n]*;)"\);\n\1PTX\("([^"\n]*;)"\)
 def one_instruction(text: str) -> str:
     """Instructions of no operands that follow one another."""
     return until_settled(INSTRUCTIONS, r'\1PTX("\2\\n\\t\3");', text)
-
-
-NUMBERS = re.compile(r"(?m)^(?:constexpr int [^;{}\n]*;\n)+")
-
-
-def equal_numbers(text: str) -> str:
-    """Constants of several kernels that are alike in all of them are one, and lines of constants are full."""
-    again: dict[str, str] = {}
-
-    def said_(m: re.Match) -> str:
-        pairs, first, lines = re.findall(r"(\w+) = ((?:[^,;()]|\([^()]*\))*)(?=[,;])", m[0]), {}, [""]
-        for name, value in pairs:
-            if value.startswith("PICK(") and (same := first.setdefault(value, name)) != name:
-                again[name] = same
-                continue
-            item = f"{name} = {value}"
-            if lines[-1] and len(lines[-1]) + len(item) < WIDTH - len("constexpr int , ;"):
-                lines[-1] += f", {item}"
-            else:
-                lines.append(item)
-        return "".join(f"constexpr int {line};\n" for line in lines if line)
-
-    text = NUMBERS.sub(said_, text)
-    return re.sub(rf"\b(?:{'|'.join(again)})\b", lambda m: again[m[0]], text) if again else text
 
 
 SHORT = re.compile(

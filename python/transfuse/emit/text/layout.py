@@ -288,11 +288,12 @@ GOVERNED = re.compile(
     re.M,
 )
 OPERANDS = re.compile(r"^(?P<text> +[^\n]*\")\n +(?P<operands>: [^\n]*\);)$", re.M)
+ABOVE = re.compile(r"^(?P<note>(?: *//.*\n)+)(?P<code>(?!#).*)$", re.M)
 
 
 def beside(text: str) -> str:
-    """Printed code in which a loop within a loop, or one statement, stands on the line of what governs it, and operands of an instruction
-    on that of its text, where there is room."""
+    """Printed code in which a loop within a loop, or one statement, stands on the line of what governs it, operands of an instruction on
+    that of its text, and a short comment on that of what it is about, where there is room."""
 
     def nested(m: re.Match) -> str:
         head, end = f"{m['I']}{m['head']} {m['inner']}", f"{m['I']}}}" if m["inner"].endswith("{") else ""
@@ -308,7 +309,11 @@ def beside(text: str) -> str:
         line = f"{m['text']} {m['operands']}"
         return line if len(line) <= WIDTH else m[0]
 
-    return OPERANDS.sub(told, GOVERNED.sub(governed, OPEN.sub(nested, NEST.sub(nested, text))))
+    def noted(m: re.Match) -> str:
+        line = f"{m['code']}  {m['note'].strip()}"
+        return m[0] if "\n" in line or "//" in m["code"] or len(line) > WIDTH else line
+
+    return ABOVE.sub(noted, OPERANDS.sub(told, GOVERNED.sub(governed, OPEN.sub(nested, NEST.sub(nested, text)))))
 
 
 def lines_of(text: str) -> int:

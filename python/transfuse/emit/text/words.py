@@ -18,6 +18,7 @@ PTX = '#define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")'
 ALONE = re.compile(r"(?m)^(DEVICE void [^\n]*\{)\n +(PTX\([^\n]*\);)\n\}$")
 NAMED = re.compile(
     r'(?m)^(?:template <int (?P<number>\w+)> )?DEVICE void (?P<name>\w+)\(\) \{ (?P<does>(?:PTX|asm volatile)\("[^"\n]*"[^\n]*?\);) \}\n'
+    r"|^#define (?P<macro>\w+)\(\) (?P<since>SINCE_90\([^\n]*\))\n"
 )
 
 KERNEL = "#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)"
@@ -53,18 +54,6 @@ def _chosen(m: re.Match) -> str:
     return CHOSEN + "".join(said)
 
 
-ONCE = re.compile(r"(?m)^#define (?P<name>\w+)\(\) (?P<does>SINCE_90\([^\n]*\))\n")
-
-
-def _once_since(source: str) -> str:
-    """What one place says of them stands there."""
-    for m in list(ONCE.finditer(source)):
-        line = re.findall(rf"(?m)^( *){m['name']}\(\);$", source)
-        if len(line) == 1 and len(re.findall(rf"\b{m['name']}\b", source)) == 2 and len(line[0] + m["does"]) < WIDTH:
-            source = source.replace(m[0], "").replace(f"{m['name']}();", f"{m['does']};")
-    return source
-
-
 ASKS = (
     '#define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}"'
     ' : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()'
@@ -92,7 +81,7 @@ def words(source: str) -> str:
     if len(INSTRUCTION.findall(source)) >= SEVERAL:
         source = SINCE.sub(_chosen, ALONE.sub(_beside, INSTRUCTION.sub(_instruction, source)))
         defined.append(PTX)
-    source = _where_needed(_once_since(source))
+    source = _where_needed(source)
     if source.count("__global__ void __launch_bounds__(") >= SEVERAL:
         source = source.replace("__global__ void __launch_bounds__(", "__global__ KERNEL(")
         defined.append(KERNEL)
@@ -174,10 +163,10 @@ def _joined(m: re.Match) -> str:
 def _where_needed(source: str) -> str:
     """An instruction of no operands that one place gives stands there."""
     for m in list(NAMED.finditer(source)):
-        calls = list(re.finditer(rf"\b{m['name']}(?:<(\d+|PICK\([^()]*\))>)?\(\);", source.replace(m[0], "")))
-        if len(calls) != 1 or len(re.findall(rf"\b{m['name']}\b", source)) != 2:
+        name, does = m["name"] or m["macro"], m["does"] or f"{m['since']};"
+        calls = list(re.finditer(rf"\b{name}(?:<(\d+|PICK\([^()]*\))>)?\(\);", source.replace(m[0], "")))
+        if len(calls) != 1 or len(re.findall(rf"\b{name}\b", source)) != 2:
             continue
-        does = m["does"]
         if m["number"] and calls[0][1] and not calls[0][1].isdigit():
             does = does.replace(f'"n"({m["number"]})', f'"n"({calls[0][1]})')
         elif m["number"]:
