@@ -104,18 +104,19 @@ __global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int bat
     const int end = min(begin + 64, count_2), rows = end - begin;
     READ from = p0 + ((long long)outer2 * n9 + (long long)outer1 * height_x_width);
     double sum = 0.0;
-    for (int t = 0; t < rows; t += 8) {
-        float part[32];
-        UNROLL for (int u = 0; u < 8; ++u) {
-            const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 1024 + column;
-            const bool fits = row1 < rows && at < height_x_width;
-            const auto pack = *(const tf_vector<STORED, 4>*)(from + min(at, height_x_width - 4));
-            UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = fits ? (float)pack.lane[lane] : 0.0f;
+    if (rows > 0)
+        for (int t = 0; t < rows; t += 8) {
+            float part[32];
+            UNROLL for (int u = 0; u < 8; ++u) {
+                const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 1024 + column;
+                const bool fits = row1 < rows && at < height_x_width;
+                const auto pack = *(const tf_vector<STORED, 4>*)(from + min(at, height_x_width - 4));
+                UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = fits ? (float)pack.lane[lane] : 0.0f;
+            }
+            UNROLL for (int step = 1; step < 32; step *= 2)
+                UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
+            sum += (double)part[0];
         }
-        UNROLL for (int step = 1; step < 32; step *= 2)
-            UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
-        sum += (double)part[0];
-    }
     double total = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total;
     __syncthreads();
@@ -128,7 +129,8 @@ __global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int bat
 DEVICE void prepare_1(int block, READ from, float* to) {
     tf_each(block, 8192, [&](int i) {
         double a = 0.0;
-        UNROLL for (int r = 0; r < 9; ++r) a += from[i * 9 + r];
+        for (int r1 = 0; r1 < 3; ++r1)
+            for (int r2 = 0; r2 < 3; ++r2) a += from[i * 9 + r2 * 3 + r1];
         to[i] = a;
     });
 }
@@ -191,16 +193,17 @@ __global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int count_1,
     const int rows = min(begin + 258, count_2) - begin;
     READ from = p0 + ((long long)outer2 * n9 + (long long)outer1 * height_x_width);
     double sum = 0.0;
-    for (int t = 0; t < rows; t += 8) {
-        float part[8];
-        UNROLL for (int u = 0; u < 8; ++u) {
-            const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 256 + place;
-            part[u] = row1 < rows && at < height_x_width ? (float)from[min(at, height_x_width - 1)] : 0.0f;
+    if (rows > 0)
+        for (int t = 0; t < rows; t += 8) {
+            float part[8];
+            UNROLL for (int u = 0; u < 8; ++u) {
+                const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 256 + place;
+                part[u] = row1 < rows && at < height_x_width ? (float)from[min(at, height_x_width - 1)] : 0.0f;
+            }
+            UNROLL for (int step = 1; step < 8; step *= 2)
+                UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
+            sum += (double)part[0];
         }
-        UNROLL for (int step = 1; step < 8; step *= 2)
-            UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
-        sum += (double)part[0];
-    }
     double total = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total;
     __syncthreads();
@@ -217,7 +220,8 @@ __global__ KERNEL(256) backward_prepare(READ p0, float* p1, READ p2, READ p3, fl
     else if (block < 33) tf_each(0, 128, [&](int i) { p4[i] = p2[i] + (float)p3[i]; });
     else tf_each(block - 33, 8192, [&](int i) {
         double a = 0.0;
-        UNROLL for (int r = 0; r < 9; ++r) a += p0[i % 64 * 1152 + i / 64 * 9 + r];
+        for (int r1 = 0; r1 < 3; ++r1)
+            for (int r2 = 0; r2 < 3; ++r2) a += p0[i % 64 * 1152 + i / 64 * 9 + r2 * 3 + r1];
         p5[i] = a;
     });
 }
@@ -422,7 +426,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_5ebcb4219264", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f9059405879a", *key]), "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 

@@ -77,8 +77,8 @@ DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 constexpr int THREADS = 384, COUT = 128, TILE_N = 1, TILE_D = 1, FIRST_D = -4, TILE_H = 4, FIRST_H = -4, TILE_W = 36, EXTENT_W = 36, FIRST_W = -4;
-constexpr int PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2, SLABS = 4;
-constexpr int SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040;
+constexpr int PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
+constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040;
 constexpr int STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, AT_ONCE = 8, TRANSPOSERS = 96, WORDS = 1440, WORD_TURNS = 15, RESULTS = 36;
 constexpr int RESULT_ROWS = 2, STATS = 2;
 DEVICE void barrier_wait(Barrier& b, int parity) {
@@ -95,8 +95,7 @@ DEVICE void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int
         "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(&b));
 }
 DEVICE void fence_proxy() { PTX("fence.proxy.async.shared::cta;"); }
-// True in every thread of a warpgroup where it is in all of them.
-DEVICE bool group_agrees(int barrier, bool mine) {
+DEVICE bool group_agrees(int barrier, bool mine) {  // True in every thread of a warpgroup where it is in all of them.
     return __shfl_sync(~0u, ASKED("setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q;", "r"((unsigned)mine), "r"(barrier)), 0);
 }
 template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
@@ -109,8 +108,7 @@ struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total
 struct Barriers {  // patches: load -> product; boxes of the raw patch: memory -> load
     Barrier full[STAGES], empty[STAGES], raw_full[RAW], raw_empty[RAW], weights_full[SLABS], weights_empty[SLABS];
 };
-// Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
-struct Place { int u[4]; };
+struct Place { int u[4]; };  // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
     constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
@@ -180,8 +178,7 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
             if (++slot == RAW) { slot = 0; taken++; }
         }
 }
-// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
-struct Held {
+struct Held {  // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
     int slab = -1, stage = -1, group = 0;
     DEVICE void release(Barriers& b) {
         if (slab >= 0) barrier_arrive(b.weights_empty[slab]);
@@ -213,13 +210,13 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
         UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[i] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
-            unsigned long long pixels = descriptor(shared_address(shared + STAGES_AT + stage * STAGE_BYTES), PLANE * 16, 128);
+            unsigned long long pixels = descriptor(shared_address(shared + STAGES_AT + stage * STAGE_BYTES), PLANE * 16, 128), tiles;
             bool met = false;
             for (int part = 0; part < 25; part++) {
                 if (!slab_meets(part, at, s)) continue;
                 met = true;
                 held.wait(b.weights_full[slab], slab_turn & 1, b);
-                const unsigned long long tiles = descriptor(shared_address(shared) + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
+                tiles = descriptor(shared_address(shared) + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
                 const int window = part / 5 * 288 + part % 5 * 36;  // its first pixel
                 PTX("wgmma.fence.sync.aligned;");
                 UNROLL for (int j = 0; j < 5; j++) product(acc, tiles + 256 * j, pixels + window + j);
@@ -253,6 +250,10 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
             UNROLL for (int k = 0; k < STATS; k++) partial[((long long)k * gridDim.x + blockIdx.x) * 128 + channel + i * 8] = sums[i][k];
     }
 }
+DEVICE double tf_warp_sum(double v) {  // The sum over a warp in a fixed order: lane 0 has it.
+    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
+    return v;
+}
 __global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10) {
     __shared__ double tf_warps[8];
     TF_AFTER();
@@ -261,28 +262,31 @@ __global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch
     const int begin = chunk * 8, rows = min(begin + 8, count_2) - begin;
     READ from = p0 + ((long long)outer2 * n9 + (long long)outer1 * n10);
     double sum = 0.0;
-    for (int t = 0; t < rows; t += 8) {
-        float part[32];
-        UNROLL for (int u = 0; u < 8; ++u) {
-            const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 1024 + column;
-            const float4 pack = *(const float4*)(from + min(at, n10 - 4));
-            UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = row1 < rows && at < n10 ? (&pack.x)[lane] : 0.0f;
+    if (rows > 0)
+        for (int t = 0; t < rows; t += 8) {
+            float part[32];
+            UNROLL for (int u = 0; u < 8; ++u) {
+                const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 1024 + column;
+                const float4 pack = *(const float4*)(from + min(at, n10 - 4));
+                UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = row1 < rows && at < n10 ? (&pack.x)[lane] : 0.0f;
+            }
+            UNROLL for (int step = 1; step < 32; step *= 2)
+                UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
+            sum += (double)part[0];
         }
-        UNROLL for (int step = 1; step < 32; step *= 2) UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
-        sum += (double)part[0];
-    }
-    for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);  // in a fixed order: lane 0 has it
-    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = sum;
+    double total = rows > 0 ? tf_warp_sum(sum) : 0.0;
+    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total;
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int warp = 1; warp < 8; ++warp) sum += tf_warps[warp];
-        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * (64 * batch)] = sum;
+        for (int warp = 1; warp < 8; ++warp) total += tf_warps[warp];
+        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * (64 * batch)] = total;
     }
 }
 DEVICE void prepare_1(int block, READ from, float* to) {
     tf_each(block, 8192, [&](int i) {
         double a = 0.0;
-        _Pragma("unroll 25") for (int r = 0; r < 125; ++r) a += from[i * 125 + r] * 2.0f;
+        for (int r1 = 0; r1 < 5; ++r1) for (int r2 = 0; r2 < 5; ++r2)
+            for (int r3 = 0; r3 < 5; ++r3) a += from[i * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f;
         to[i] = a;
     });
 }
@@ -306,22 +310,26 @@ __global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const do
     double scale) {
     TF_SEQUENCE();
     EACH(block1, 1) tf_each(block1, 64, [&](int i) {
-        double a = 0.0;
-        for (int r1 = 0; r1 < batch; ++r1) for (int r2 = 0; r2 < count_1; ++r2) a += p0[r1 * 64 + i + r2 * (64 * batch)];
-        p1[i] = a / batch;
+        double a1 = 0.0;
+        for (int r1 = 0; r1 < batch; ++r1) {
+            double a2 = 0.0;
+            for (int r2 = 0; r2 < count_1; ++r2) a2 += p0[r1 * 64 + i + r2 * (64 * batch)];
+            a1 += a2;
+        }
+        p1[i] = a1 / batch;
     });
     TF_CLUSTER_BARRIER();
     EACH(block2, 16)
         tf_sums<8>(block2, 128, 64, [&](int o, int t) { return p2[t] * p3[t * 128 + o]; }, [&](int o, double sum) { p4[o] = sum * scale; });
 }
 __global__ KERNEL(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4, const float* p5, float* p6,
-    int count_1, int batch, int count_3, double scale) {
+    int count_1, int n26, int count_3, int count, double scale) {
     TF_SEQUENCE();
     EACH(block1, count_3) {
         if (block1 < 1) tf_each(block1, 128, [&](int i) { p2[i] = p0[i] + p1[i]; });
         else if (block1 < 2) tf_each(block1 - 1, 128, [&](int i) { p3[i] = -p0[i]; });
-        else tf_sums<8>(block1 - 2, 128 * batch, 64 * count_1, [&](int o, int t) {
-            return p4[o / 128 * 64 + t % 64 + t / 64 * (64 * batch)] * p5[t % 64 * 128 + o % 128];
+        else tf_sums<8>(block1 - 2, count, 64 * count_1, [&](int o, int t) {
+            return p4[o / 128 * 64 + t % 64 + t / 64 * n26] * p5[t % 64 * 128 + o % 128];
         }, [&](int o, double sum) { p6[o] = sum * scale - p0[o % 128]; });
     }
 }
@@ -349,16 +357,16 @@ __global__ KERNEL(THREADS, 1) train_dense(const unsigned char* packed, Sizes s, 
 #endif
 }
 __global__ KERNEL(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5, float* p6,
-    const float* p7, READ p8, READ p9, float* p10, int n7, int batch, double scale) {
+    const float* p7, READ p8, READ p9, float* p10, int n7, int count_5, int count, double scale) {
     TF_SEQUENCE();
     EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return p0[o + t * 128]; }, [&](int o, double sum) { p1[o] = sum / n7; });
     TF_CLUSTER_BARRIER();
     EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return p2[o + t * 128]; },
             [&](int o, double sum) { p4[o] = sum / n7 - p3[o] * p3[o]; });
     TF_CLUSTER_BARRIER();
-    EACH(block3, (batch + 3) / 2) {
-        if (block3 == 0) tf_each(0, 128, [&](int i) { p6[i] = p5[i] * scale; });
-        else tf_each(block3 - 1, 128 * batch, [&](int i) { p10[i] = p7[i] * (1.0 / sqrt(p5[i % 128] + 1e-05) * p8[i % 128]) + p9[i % 128]; });
+    EACH(block3, count_5) {
+        if (block3 < 1) tf_each(block3, 128, [&](int i) { p6[i] = p5[i] * scale; });
+        else tf_each(block3 - 1, count, [&](int i) { p10[i] = p7[i] * (1.0 / sqrt(p5[i % 128] + 1e-05) * p8[i % 128]) + p9[i % 128]; });
     }
 }
 __global__ KERNEL(256) eval_prepare(READ p0, float* p1, READ p2, READ p3, float* p4, READ p5, READ p6, float* p7, READ p8, float* p9) {
@@ -371,10 +379,10 @@ __global__ KERNEL(256) eval_prepare(READ p0, float* p1, READ p2, READ p3, float*
     TF_AFTER();
 }
 __global__ KERNEL(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4, float* p5, int count_1,
-    int batch, double scale) {
+    int n6, int count0, int count1, double scale) {
     TF_SEQUENCE();
-    EACH(block, 16 * batch) tf_sums<8>(block, 128 * batch, 64 * count_1, [&](int o, int t) {
-        return p0[o / 128 * 64 + t % 64 + t / 64 * (64 * batch)] * p1[t % 64 * 128 + o % 128];
+    EACH(block, count0) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
+        return p0[o / 128 * 64 + t % 64 + t / 64 * n6] * p1[t % 64 * 128 + o % 128];
     }, [&](int o, double sum) { p5[o] = (sum * scale + p2[o % 128]) * p3[o % 128] + p4[o % 128]; });
 }
 // The portable path, for any GPU and size: a thread computes output o, then another; along each axis o + padding = stride * i + dilation * k.
@@ -421,8 +429,8 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
     void* const* const out = leaf + 5;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
     if (arch != 90 || width != 32 || !aligned(leaf, 5)) return -2;
-    const long long mid_depth = depth + 4, mid_height = height + 4, count_1 = ceil_div(depth * height, 256), count_4 = (height + 7) / 4;
-    const long long count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
+    const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2, count_1 = ceil_div(depth * height, 256);
+    const long long count_4 = (height + 7) / 4, count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
     if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
     if (73728000 * batch * mid_depth * mid_height < 1600000000) return -3;
     const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512, at_4 = at_3 + 512 * batch;
@@ -433,13 +441,13 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
         32 * depth * height);
     launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
     launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 1.0 / (36 * mid_depth * mid_height));
-    launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, batch, count_3,
-        1.0 / (36 * mid_depth * mid_height));
+    launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch, count_3,
+        128 * batch, 1.0 / (36 * mid_depth * mid_height));
     launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
         sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1), at_2, at_8,
         boxes_of(leaf[0], {32, height, depth, batch, 64}, {36, 8, 5, 1, 4}));
     launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
-        36 * batch * mid_depth * mid_height, batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
+        36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
     return (long long)cudaGetLastError();
 }
 extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
@@ -454,8 +462,8 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     launch(train_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
         depth * height * width);
     launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[6], leaf[3], at_0, leaf[4], leaf[5], at_1, leaf[1], at_2);
-    launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, batch,
-        1.0 / (mid_depth * mid_height * mid_width));
+    launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
+        128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
 }
 extern "C" long long convolve(float* const* leaf, const long long* size, cudaStream_t stream, int, int asks) {
@@ -466,16 +474,14 @@ extern "C" long long convolve(float* const* leaf, const long long* size, cudaStr
 
 _built, _calls = {}, {}
 
-
 def compiled(name, device):
     """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_dd02e565f15c_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_dd23ef27c241_{key}", "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
-
 
 def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
@@ -494,7 +500,6 @@ def prepared(name, leaves, at):
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
     return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
-
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written. Outputs behind `results` are fp32."""
@@ -515,11 +520,9 @@ def run(name, *given):
         raise RuntimeError(f"CUDA error {code}")
     return [*(t.to(dtype) for t in out[:results]), *out[results:-1]] if half else out[:-1]
 
-
 def of(layer, *names):
     """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
     return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
-
 
 def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
     """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes. running: statistics of eval mode."""
@@ -540,7 +543,6 @@ PROGRAMS = {
     "convolve": (LEAVES[:3], lambda batch, depth, height, width: [(batch, 128, depth + 4, height + 4, width + 4)], None, 1),
 }
 
-
 class Differentiable(torch.autograd.Function):
     """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
@@ -558,7 +560,6 @@ class Differentiable(torch.autograd.Function):
             found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
             found = iter(torch.autograd.grad(found[:results], wanted, gradients[:results], create_graph=again, allow_unused=True))
         return None, *[next(found) if t.requires_grad else None for t in leaves]
-
 
 class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, scale_factor):

@@ -16,9 +16,13 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-# For fp32 (TF32) and 16 bits on sm_90a; strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
+# For fp32 (TF32) and 16 bits and strict fp32 on sm_90a; other GPUs and sizes the portable kernel.
 SOURCE = r"""
-#define PICK(tf32, half) (sizeof(STORED) == 4 ? tf32 : half)
+#if defined(STRICT)
+#define PICK(tf32, strict, half) (strict)
+#else
+#define PICK(tf32, strict, half) (sizeof(STORED) == 4 ? tf32 : half)
+#endif
 #define UNROLL _Pragma("unroll")
 #define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
 #define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
@@ -59,14 +63,16 @@ DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-constexpr int STORE_GROUPS = 1, THREADS = 512, TILE_N = 1, TILE_D = 1, TILE_H = 2, RUN_H = 2, EXTENT_H = 4, FIRST_H = -2, TILE_W = 88, RUN_W = 88;
-constexpr int EXTENT_W = PICK(92, 96), FIRST_W = -PICK(4, 8), RAW_PIXELS = PICK(368, 384), PLANE = PICK(368, 384), RUN_PIXELS = 184;
-constexpr int LANES = PICK(4, 8), KSTAGES = PICK(8, 4), KSTEPS = PICK(8, 4), STAGES = 2, RAW = 2, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768;
-constexpr int TILE_BYTES = 2048, OPERAND_TILES = 30, BUFFERS = 4, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, BLOCKS = 1;
-constexpr int ACCUMULATORS = 92, STAGE_BYTES = PICK(11776, 12288), RAW_BYTES = PICK(11776, 12288), CHUNK_BYTES = 18432, STAGES_AT = 98304;
-constexpr int RAW_AT = PICK(121856, 122880), CHUNKS_AT = PICK(145408, 147456), HELD_VALUES = PICK(32, 16), BUFFERS_0 = 2, TRANSPOSERS = 96;
-constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
-DEVICE int slab_first(int slab) { return min(slab * 16, 30); }
+constexpr int STORE_GROUPS = 1, THREADS = 512, TILE_N = 1, TILE_D = 1, TILE_H = PICK(2, 1, 2), RUN_H = PICK(2, 1, 2), EXTENT_H = PICK(4, 3, 4);
+constexpr int FIRST_H = -2, TILE_W = PICK(88, 132, 88), RUN_W = PICK(88, 132, 88), EXTENT_W = PICK(92, 136, 96), FIRST_W = -PICK(4, 4, 8);
+constexpr int RAW_PIXELS = PICK(368, 408, 384), PLANE = PICK(368, 408, 384), RUN_PIXELS = PICK(184, 136, 184), LANES = PICK(4, 4, 8), VECTORS = 2;
+constexpr int TERMS = PICK(1, 2, 1), KSTAGES = PICK(8, 8, 4), KSTEPS = PICK(8, 8, 4), STAGES = 2, RAW = PICK(2, 3, 2), PIECE = 2, SLABS = 3;
+constexpr int SLAB_BYTES = 32768, TILE_BYTES = PICK(2048, 4096, 2048), OPERAND_TILES = 30, BUFFERS = PICK(4, 2, 4), CHUNKS = 3, CHUNK_WIDTH = 64;
+constexpr int ROW_LENGTH = PICK(184, 136, 184), PITCH = 72, BLOCKS = 1, ACCUMULATORS = PICK(92, 68, 92), STAGE_BYTES = PICK(11776, 26112, 12288);
+constexpr int RAW_BYTES = PICK(11776, 13056, 12288), CHUNK_BYTES = 18432, STAGES_AT = 98304, RAW_AT = PICK(121856, 150528, 122880);
+constexpr int CHUNKS_AT = PICK(145408, 189696, 147456), HELD_VALUES = PICK(32, 32, 16), BUFFERS_0 = PICK(2, 1, 2), TRANSPOSERS = 96, VECTOR = 4;
+constexpr int VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
+DEVICE int slab_first(int slab) { return min(slab * PICK(16, 8, 16), 30); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
     PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(&b), "r"(parity));
 }
@@ -80,22 +86,37 @@ DEVICE void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int
     PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", SHARED(to),
         "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(&b));
 }
-// True in every thread of a warpgroup where it is in all of them.
-DEVICE bool group_agrees(int barrier, bool mine) {
+#if !defined(STRICT)
+DEVICE bool group_agrees(int barrier, bool mine) {  // True in every thread of a warpgroup where it is in all of them.
     return __shfl_sync(~0u, ASKED("setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q;", "r"((unsigned)mine), "r"(barrier)), 0);
 }
+#endif
+DEVICE void products_begin() { PTX("wgmma.fence.sync.aligned;"); }
+DEVICE void products_commit() { PTX("wgmma.commit_group.sync.aligned;"); }
 template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
+#if defined(STRICT)
+// Nor after the next product
+DEVICE void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }
+#else
+DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
+#endif
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-DEVICE void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
+DEVICE void product(float (&d)[PICK(92, 68, 92)], unsigned long long a, unsigned long long b, int accumulate) {
 #if defined(HALF)
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %94, 0;\nwgmma.mma_async.sync.aligned.m64n184k16.f32.f16.f16 {"
         TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) "%90,%91}, %92, %93, p, 1, 1, 0, 0;\n}"
+        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64), EIGHT(72), EIGHT(80), FOUR(88)
+        : "l"(a), "l"(b), "r"(accumulate));
+#elif defined(STRICT)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %70, 0;\nwgmma.mma_async.sync.aligned.m64n136k8.f32.tf32.tf32 {"
+        TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) "%60,%61,%62,%63,%64,%65,%66,%67}, %68, %69, p, 1, 1;\n}"
+        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), FOUR(64) : "l"(a), "l"(b), "r"(accumulate));
 #else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %94, 0;\nwgmma.mma_async.sync.aligned.m64n184k8.f32.tf32.tf32 {"
         TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) "%90,%91}, %92, %93, p, 1, 1;\n}"
-#endif
         : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64), EIGHT(72), EIGHT(80), FOUR(88)
         : "l"(a), "l"(b), "r"(accumulate));
+#endif
 }
 struct Sizes { int out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };  // elements
@@ -106,8 +127,7 @@ struct Barriers {
     Barrier weights_full[SLABS], weights_empty[SLABS];
     Barrier chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
-// Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
-struct Place { int u[4]; };
+struct Place { int u[4]; };  // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
     constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
@@ -118,6 +138,19 @@ DEVICE Place place_of(int tile, const Sizes& s) {
 DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
+}
+// Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
+template <int CHANNELS> DEVICE void put(unsigned char* stage, int p, const float (&v)[CHANNELS]) {
+    UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
+        if (TERMS > 1) {
+            unsigned high[4], low[4];  // low: what rounding leaves, v = high + low to 21 bits and more
+            UNROLL for (int j = 0; j < 4; j++) high[j] = round_tf32(v[k * 4 + j]), low[j] = round_tf32(v[k * 4 + j] - __uint_as_float(high[j]));
+            *(uint4*)(stage + (k * PLANE + p) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = make_uint4(low[0], low[1], low[2], low[3]);
+        } else {
+            *(uint4*)(stage + (k * PLANE + p) * 16) = rounded(v + k * 4);
+        }
+    }
 }
 // Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between them in the
 // patch are zeros that nobody writes.
@@ -146,7 +179,7 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
                 } else {
                 float v[CHANNELS];
                 UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-                UNROLL for (int k = 0; k < CHANNELS / LANES; k++) *(uint4*)(stage + (k * PLANE + to) * 16) = rounded(v + k * 4);
+                put(stage, to, v);
             }
         }
     }
@@ -163,7 +196,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* packed,
             barrier_expect(b.weights_full[w_slot], bytes);
             if (bytes) copy_bulk(shared + w_slot * SLAB_BYTES, packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes, b.weights_full[w_slot]);
             if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
-            if (++slab == 2) { slab = 0; step++; }
+            if (++slab == PICK(2, 4, 2)) { slab = 0; step++; }
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
         if ((tile >= s.total) || (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1))) continue;
@@ -191,8 +224,8 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
             if (++slot == RAW) { slot = 0; taken++; }
         }
 }
-// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
-struct Held {
+#if !defined(STRICT)
+struct Held {  // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
     int slab = -1, stage = -1, group = 0;
     DEVICE void release(Barriers& b) {
         if (slab >= 0) barrier_arrive(b.weights_empty[slab]);
@@ -209,23 +242,53 @@ struct Held {
         barrier_wait(barrier, parity);
     }
 };
-
-template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
-    int warpgroup, int& slab, int& slab_turn, Held& held) {
+#endif
+template <int T> DEVICE float (&results(float (&acc)[BLOCKS][ACCUMULATORS], float (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
+template <int T> DEVICE float (&results(float (&)[BLOCKS][ACCUMULATORS], float (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total;
+    }
+// Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
+typedef float Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
+#if defined(STRICT)
+template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage,
+    int slot, int warpgroup, int& slab, int& slab_turn) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    static constexpr int begin[] = {0, 8, 15}, pixel[] = {PICK(0, 4), PICK(1, 5), PICK(2, 6), PICK(3, 7), PICK(4, 8), PICK(92, 100), PICK(93, 101),
-        PICK(94, 102), PICK(95, 103), PICK(96, 104), PICK(184, 196), PICK(185, 197), PICK(186, 198), PICK(187, 199), PICK(188, 200)};
+    static constexpr int begin[] = {0, 12, 24, 36, 45}, tile[] = {128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512,
+        1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 0,
+        512, 1024}, pixel[] = {0, 816, 1, 817, 2, 818, 3, 819, 0, 1, 2, 3, 4, 820, 136, 952, 137, 953, 138, 954, 4, 136, 137, 138, 139, 955, 140, 956,
+        272, 1088, 273, 1089, 139, 140, 272, 273, 274, 1090, 275, 1091, 276, 1092, 274, 275, 276},
+        again[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1,
+        1};
+    UNROLL for (int part = 0; part < 4; part++) {
+        barrier_wait(b.weights_full[slab], slab_turn & 1);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
+        products_begin();
+        UNROLL for (int j = 0; j < 12; j++)
+            if (j < begin[part + 1] - begin[part])
+                product(acc[0], tiles + tile[begin[part] + j], pixels + pixel[begin[part] + j], again[begin[part] + j]);
+        products_commit();
+        products_wait<0>();
+        UNROLL for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[0][i], acc[0][i]);
+        barrier_arrive(b.weights_empty[slab]);
+        if (part == 3) barrier_arrive(b.empty[slot]);
+#else
+template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage,
+    int slot, int warpgroup, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    static constexpr int begin[] = {0, 8, 15}, pixel[] = {PICK(0, 0, 4), PICK(1, 1, 5), PICK(2, 2, 6), PICK(3, 3, 7), PICK(4, 4, 8),
+        PICK(92, 92, 100), PICK(93, 93, 101), PICK(94, 94, 102), PICK(95, 95, 103), PICK(96, 96, 104), PICK(184, 184, 196), PICK(185, 185, 197),
+        PICK(186, 186, 198), PICK(187, 187, 199), PICK(188, 188, 200)};
     UNROLL for (int part = 0; part < 2; part++) {
         held.wait(b.weights_full[slab], slab_turn & 1, b);
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
-        PTX("wgmma.fence.sync.aligned;");
+        products_begin();
         UNROLL for (int j = 0; j < 8; j++)
             if (j < begin[part + 1] - begin[part]) product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
-        PTX("wgmma.commit_group.sync.aligned;");
+        products_commit();
         products_wait<1>();
         held.release(b);
         if (part == 1) held.stage = slot;
         held.slab = slab;
+#endif
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
 }
@@ -233,31 +296,43 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
 // `warpgroup`: which of the two.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+#if !defined(STRICT)
     Held held{-1, -1, warpgroup};
+#endif
     // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
     const int first_slot = warpgroup * BUFFERS_0, end_slot = warpgroup ? BUFFERS : BUFFERS_0;
     int slot = first_slot, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         float acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1) UNROLL for (int i = 0; i < ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
+#if defined(STRICT)
+            barrier_wait(b.full[stage], turn & 1);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, slab,
+                slab_turn);
+#else
             held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, slab,
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, slab,
                 slab_turn, held);
+#endif
             if (++stage == STAGES) { stage = 0; turn++; }
         }
+#if !defined(STRICT)
         products_wait<0>();
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) asm volatile("" : "+f"(acc[0][i])::"memory");  // nothing that reads it moves before the wait
+        UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
         held.release(b);
+#endif
         UNROLL for (int c = 0; c < CHUNKS; c++) {
             if (chunk_turn > 0) barrier_wait(b.chunk_empty[slot], (chunk_turn - 1) & 1);
             float* chunk = (float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+            float (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[0];
             UNROLL for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
                 const int j = c * (CHUNK_WIDTH / 8) + i;
                 if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) {
                     const int px = i * 8 + column;
-                    // A fragment: rows `row` and row + 8, pixels `px` and px + 1.
-                    const float* v = acc[0] + j * 4;
+                    const float* v = a + j * 4;  // A fragment: rows `row` and row + 8, pixels `px` and px + 1.
                     *(tf_vector<float, 2>*)(chunk + row * PITCH + px) = {{v[0], v[1]}};
                     *(tf_vector<float, 2>*)(chunk + (row + 8) * PITCH + px) = {{v[2], v[3]}};
                 }
@@ -280,8 +355,13 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
     int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0};  // each warpgroup's buffers
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
+#if defined(STRICT)
+        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
+            _Pragma("unroll 1") for (int wg = 0; wg < WRITERS; wg++) {
+#else
         _Pragma("unroll 1") for (int wg = 0; wg < WRITERS; wg++)
             for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++) {
+#endif
                 const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
                 if (wg) {
                     if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; }
@@ -306,7 +386,6 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
             }
     }
 }
-
 DEVICE uint4 halves(const float* v) { tf_vector<STORED, 8> w; UNROLL for (int j = 0; j < 8; j++) w.lane[j] = v[j]; return *(uint4*)&w; }
 __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
     TF_SEQUENCE();
@@ -315,10 +394,24 @@ __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const 
     const int step = at / (128 * OPERAND_TILES) % KSTEPS, tap = 14 - (tile * 2 + half) / 4, co = tile % 2 * 64 + row;
     const int first = step * 2 * LANES + half * LANES;
     float v[LANES];
+#if defined(HALF)
     UNROLL for (int j = 0; j < LANES; j++) v[j] = p1[(first + j) * 1920 + co * 15 + tap % 15];
-    *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = PICK(rounded(v), halves(v));
+    *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = halves(v);
+#elif defined(STRICT)
+    unsigned high[LANES], low[LANES];
+    UNROLL for (int j = 0; j < LANES; j++) {
+        v[j] = p1[(first + j) * 1920 + co * 15 + tap % 15];
+        high[j] = round_tf32(v[j]);
+        const float rest = v[j] - __uint_as_float(high[j]);
+        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 7.89e-08f);
+    }
+    *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+    *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+#else
+    UNROLL for (int j = 0; j < LANES; j++) v[j] = p1[(first + j) * 1920 + co * 15 + tap % 15];
+    *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = rounded(v);
+#endif
 }
-
 __global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char* packed, Sizes s, STORED* y0, Strides ys0,
     const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -350,14 +443,12 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* wei
             const int h = at / out_w % out_h - k / 5, w = at % out_w - k % 5;
             if (h < 0 || h >= height || w < 0 || w >= width) continue;
             float part = 0;
-            for (int ci = 0; ci < 64; ci++)
-                part += (float)x[((n * 64ll + ci) * height + h) * width + w] * (float)weight[(ci * 128 + co) * 15 + k];
+            for (int ci = 0; ci < 64; ci++) part += (float)x[((n * 64ll + ci) * height + h) * width + w] * (float)weight[(ci * 128 + co) * 15 + k];
             sum += part;
         }
         y[at] = float(sum);
     }
 }
-
 #include <algorithm>
 #include <dlfcn.h>
 #include <type_traits>
@@ -383,20 +474,21 @@ static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], cons
     encode(&map, sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
     return map;
 }
-
 extern "C" long long forward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 2;
     const long long batch = size[0], height = size[1], width = size[2];
     if (arch != 90 || width % 16 != 0 || !aligned(leaf, 2)) return -2;
-    const long long out_height = height + 2, out_width = width + 4, count_1 = ceil_div(out_width, 88), count_2 = (height + 3) / 2;
+    const long long out_height = height + 2, out_width = width + 4, count_1 = ceil_div(PICK(out_width, width, out_width), PICK(88, 130, 88)),
+        count_2 = (height + 3) / 2;
     if (128 * batch * out_height * out_width >= 1ll << 31) return -1;
-    if (PICK(1, 0) && 245760 * batch * out_height * out_width < 1600000000) return -3;
+    if (PICK(1, 0, 0) && 245760 * batch * out_height * out_width < 1600000000) return -3;
     const long long at_0 = asks ? 0 : (long long)out[1];
-    if (asks) return room(forward_dense, PICK(223744, 225792)), at_0 + PICK(491520, 245760);
-    launch(forward_prepare, PICK(120, 60), 256, 0, false, stream, at_0, leaf[1]);
-    launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, PICK(223744, 225792), true, stream, at_0,
-        sizes_of(batch, 1, out_height, out_width, batch, 1, count_2, count_1), out[0], Strides{128 * out_height * out_width, out_height * out_width,
-        0, out_width, 1}, boxes_of(leaf[0], {width, height, 1, batch, 64}, {PICK(92, 96), 4, 1, 1, PICK(8, 16)}));
+    if (asks) return room(forward_dense, PICK(223744, 231168, 225792)), at_0 + PICK(491520, 983040, 245760);
+    launch(forward_prepare, PICK(120, 120, 60), 256, 0, false, stream, at_0, leaf[1]);
+    launch(forward_dense, std::min<long long>(132, PICK(count_2, out_height, count_2) * batch * count_1), 512, PICK(223744, 231168, 225792), true,
+        stream, at_0, sizes_of(batch, 1, out_height, out_width, batch, 1, PICK(count_2, out_height, count_2), count_1), out[0],
+        Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
+        boxes_of(leaf[0], {width, height, 1, batch, 64}, {PICK(92, 136, 96), PICK(4, 3, 4), 1, 1, PICK(8, 8, 16)}));
     return (long long)cudaGetLastError();
 }
 extern "C" long long convolve(STORED* const* leaf, const long long* size, cudaStream_t stream, int, int asks) {
@@ -406,8 +498,8 @@ extern "C" long long convolve(STORED* const* leaf, const long long* size, cudaSt
 """
 
 ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
+OTHERWISE = {-3: "STRICT"}
 _built, _calls = {}, {}
-
 
 def compiled(name, dtype, device, told):
     """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
@@ -416,10 +508,9 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_7fdd2ff2bae1", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_0e7a080602de", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
-
 
 def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
@@ -432,13 +523,15 @@ def prepared(name, leaves, at):
         if leaf.dim() != len(shape) or any((n if isinstance(n, int) else sizes.setdefault(n, m)) != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
-    function, arch = compiled(name, leaves[0].dtype, leaves[0].device, "HALF" if leaves[0].dtype != torch.float32 else "TF32")
-    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
+    need, told = None, "HALF" if leaves[0].dtype != torch.float32 else "TF32" if torch.backends.cudnn.allow_tf32 else "STRICT"
+    while need is None or need in OTHERWISE:  # small: fp32 though TF32 is allowed, as PyTorch does
+        told = OTHERWISE.get(need, told)
+        function, arch = compiled(name, leaves[0].dtype, leaves[0].device, told)
+        need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
     return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
-
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written."""
@@ -447,17 +540,15 @@ def run(name, *given):
             return run(name, *given)
     leaves = [*map(torch.Tensor.contiguous, given)]
     at = [*map(torch.Tensor.data_ptr, leaves)]
-    key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
+    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
     function, counts, arch, need, pack, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
-    strict = not torch._C._get_cudnn_allow_tf32() and leaves[0].dtype == torch.float32
-    if strict or need in (-2, -3):
-        convolve = torch.ops.aten.convolution if strict else lambda x, weight, *_: run("convolve", x, weight)[0]  # the portable kernel
+    if need == -2:
+        convolve = lambda x, weight, *_: run("convolve", x, weight)[0]  # the portable kernel
         return written(convolve, *given)
     out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
     if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return out[:-1]
-
 
 def forward_as_written(convolve, x, conv_transpose_weight):
     """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes."""
@@ -470,7 +561,6 @@ PROGRAMS = {
     "convolve": ([("x", ("batch", 64, "height", "width")), ("weight", (64, 128, 3, 5))],
         lambda batch, height, width: [(batch, 128, height + 2, width + 4)], None),
 }
-
 
 class Differentiable(torch.autograd.Function):
     """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
@@ -487,7 +577,6 @@ class Differentiable(torch.autograd.Function):
             found, wanted = forward_as_written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
             found = iter(torch.autograd.grad(found, wanted, gradients, create_graph=again, allow_unused=True))
         return None, *[next(found) if t.requires_grad else None for t in leaves]
-
 
 class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size):

@@ -120,7 +120,7 @@ INSTRUCTIONS = (
     (r"if \([^;]* < 1600000000\) return -3;", ""),  # so small that they would be multiplied strictly
     *(
         (
-            rf"\n(?:template <[^>\n]*> )?(?:DEVICE|static) [\w ]+\b{name}\((?:[^\n]*\{{\n.*?\n\}}|[^\n]*\}})[^\n]*(?=\n)",
+            rf"\n(?:template <[^>\n]*> )?(?:DEVICE|static) [\w ]+\b{name}\((?:[^\n]*\{{(?:  //[^\n]*)?\n.*?\n\}}|[^\n]*\}})[^\n]*(?=\n)",
             "",
         )
         for name in (*MACHINE, "shared_address", "round_tf32")

@@ -1,43 +1,13 @@
-"""Texts of emitted files without what generators leave: sums of sums, quotients of quotients, numbers in the names of names."""
+"""Texts of emitted files without what generators leave: quotients of quotients, numbers in the names of names."""
 
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.portable import of_floats
 from transfuse.emit.text.formulas import shortest
 from transfuse.emit.text.indices import indices
 from transfuse.emit.text.machine import bytes_named, machine
-from transfuse.emit.text.nested import one_sum
 from transfuse.emit.text.typed import plainly, said, tree_of
 from transfuse.emit.text.words import words
 from transfuse.emit.unread import overloads_chosen
-
-
-def test_a_sum_of_sums_is_one_sum():
-    text = """    double a2 = 0.0;
-    for (int r1 = 0; r1 < batch; ++r1) {
-        double a4 = 0.0;
-        for (int r2 = 0; r2 < slots; ++r2) a4 += p0[r1 * 64 + i + r2 * n7];
-        a2 += a4;
-    }
-"""
-    assert one_sum(text) == (
-        "    double a2 = 0.0;\n    for (int r1 = 0; r1 < batch; ++r1)\n"
-        "        for (int r2 = 0; r2 < slots; ++r2) a2 += p0[r1 * 64 + i + r2 * n7];\n"
-    )
-    scaled = text.replace("a2 += a4;", "a2 += a4 * r1;")
-    assert one_sum(scaled) == scaled
-    itself = text.replace("+ i +", "+ (int)a2 +")
-    assert one_sum(itself) == itself
-
-
-def test_loops_over_all_taps_are_one():
-    loops = "    for (int r1 = 0; r1 < 5; ++r1)\n        for (int r2 = 0; r2 < 3; ++r2) a += from[i * 15 + {}] * 2.0f;"
-    one = "    UNROLL for (int r = 0; r < 15; ++r) a += from[i * 15 + r] * 2.0f;"
-    assert one_sum(loops.format("r2 * 5 + r1")) == one
-    assert one_sum(loops.format("r1 * 3 + r2")) == one
-    for other in ("r2 * 6 + r1", "r2 + r1", "r2 * 5 + r1 * r2", "r1"):  # places are left out, or met twice
-        assert one_sum(loops.format(other)) == loops.format(other)
-    many = one_sum("    for (int a = 0; a < 9; ++a)\n        for (int b = 0; b < 9; ++b) sum += w[b * 9 + a];")
-    assert many == '    _Pragma("unroll 9") for (int r = 0; r < 81; ++r) sum += w[r];'
 
 
 KERNEL = """__global__ void __launch_bounds__(256) sums(const float* __restrict__ p0, double* p1, int chunks, int batch, int n9) {{

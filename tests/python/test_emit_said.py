@@ -8,7 +8,6 @@ from transfuse.emit.text.alone import alone
 from transfuse.emit.text.direct import direct
 from transfuse.emit.text.formulas import formulas, quotients
 from transfuse.emit.text.once import short, written_out
-from transfuse.emit.text.streams import streams
 from transfuse.emit.text.typed import Unread, plainly, said, tree_of
 from transfuse.emit.text.words import words
 
@@ -191,29 +190,6 @@ template <class F> void tf_each(int, int count, F f) { for (int i = 0; i < count
         subprocess.run(["c++", *flags, "-o", tmp_path / "k", tmp_path / "k.cpp"], check=True)
         said_by.append(subprocess.run([tmp_path / "k"], capture_output=True, text=True, check=True).stdout)
     assert said_by[0] == said_by[1] and len(set(said_by[0].split())) > 500
-
-
-def test_rows_are_asked_for_once():
-    loop = "for (int t = 0; t < rows; t += 8) {\n@    sum += part[t];\n@}"
-    kernel = """// The sum over a warp in a fixed order: lane 0 has it.
-DEVICE double tf_warp_sum(double v) {
-    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
-    return v;
-}
-__global__ void moments(const float* p0, double* p1, int rows) {
-    double sum = 0.0;
-    if (rows > 0)
-        %s
-    const double total = rows > 0 ? tf_warp_sum(sum) : 0.0;
-    if (threadIdx.x == 0) p1[0] = total;
-}
-"""
-    found = streams(kernel % loop.replace("@", " " * 8))
-    assert "tf_warp_sum" not in found and f"    double sum = 0.0;\n    {loop.replace('@', '    ')}\n" in found
-    assert "    for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);" in found
-    assert "p1[0] = sum;" in found
-    begun = kernel.replace("double sum = 0.0;", "double sum = 1.0;") % loop.replace("@", " " * 8)
-    assert "rows > 0 ? tf_warp_sum(sum) : 0.0" in streams(begun)
 
 
 def test_numbers_that_are_read_once_need_no_line():

@@ -55,14 +55,12 @@ from transfuse.emit.text.indices import indices
 from transfuse.emit.text.jobs import jobs
 from transfuse.emit.text.machine import machine
 from transfuse.emit.text.nearer import nearer
-from transfuse.emit.text.nested import one_sum
 from transfuse.emit.text.pieces import shared_pieces
 from transfuse.emit.text.prune import differences_gone
 from transfuse.emit.text.ranges import Range, tables
 from transfuse.emit.text.roles import nothing_held
 from transfuse.emit.text.same import shared_together
 from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, SHARED, lists, product, rounded, shorter, stores_written_out
-from transfuse.emit.text.streams import streams
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import SIZES, agreed, constants
@@ -145,9 +143,7 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
         source[:] = needed(source)
     texts = {key: shared_pieces(shared_beginnings(one_text(_text(list_), order))) for key, list_ in sources.items()}
     texts = {key: pairs_once(text) for key, text in texts.items()}
-    texts = {
-        key: machine(nearer(indices(one_sum(direct(streams(formulas(shortest(text)))))))) for key, text in texts.items()
-    }
+    texts = {key: machine(nearer(indices(direct(formulas(shortest(text)))))) for key, text in texts.items()}
     return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, told
 
 
