@@ -312,14 +312,4 @@ std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembl
     return dense_configs({seen, seen.passes[pass], assembly.strides, options.precision, target, aligned, ""}, most);
 }
 
-std::optional<double> seconds_by(const std::string& config, const Plan& plan, size_t pass, const Assembly& assembly,
-                                 const CompileOptions& options, const Target& target, bool aligned) {
-    const std::optional<Plan> shares = with_shares(plan);
-    const Plan& seen = shares ? *shares : plan;
-    const auto made =
-        generate_dense({seen, seen.passes[pass], assembly.strides, options.precision, target, aligned, config});
-    if (!made || (!config.empty() && made->config.str() != config)) return std::nullopt;
-    return made->seconds;
-}
-
 }  // namespace transfuse::cuda

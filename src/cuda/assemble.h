@@ -31,9 +31,5 @@ Assembly assemble(const Plan& plan, const CompileOptions& options, const Target&
 // Configurations worth a try for a dense pass of an assembled plan, best estimate first.
 std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
                                     const CompileOptions& options, const Target& target, bool aligned, size_t most);
-// How long the pass is estimated to take by a configuration, or, where none is named, by the heuristic's; nullopt where
-// it is not taken by that one.
-std::optional<double> seconds_by(const std::string& config, const Plan& plan, size_t pass, const Assembly& assembly,
-                                 const CompileOptions& options, const Target& target, bool aligned);
 
 }  // namespace transfuse::cuda

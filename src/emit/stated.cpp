@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <sstream>
+#include <vector>
 
 #include "algebra/verdicts.h"
 #include "cuda/dense/tile_program.h"
@@ -149,27 +150,6 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
     return out + "]}";
 }
 
-// What another arithmetic's kernels are cut by, where that is estimated as good here: both texts are alike then.
-cuda::DenseConfigs as_good(const Request& request, const Plan& plan, const CompileOptions& options) {
-    constexpr double near = 1.03;
-    cuda::DenseConfigs taken;
-    cuda::Decisions unread;
-    cuda::Target target = request.target;
-    target.decisions = &unread;
-    if (request.configs.empty()) return taken;
-    const cuda::Assembly assembly = cuda::assemble(plan, options, target, request.aligned);
-    for (const auto& [pass, configs] : request.configs) {
-        if (!assembly.configs.contains(pass)) continue;
-        auto seconds = [&, at = pass](const std::string& by) {
-            return cuda::seconds_by(by, plan, at, assembly, options, target, request.aligned).value_or(1e30);
-        };
-        const double most = near * seconds("");
-        const auto found = std::ranges::find_if(configs, [&](const std::string& c) { return seconds(c) <= most; });
-        if (found != configs.end()) taken[pass] = *found;
-    }
-    return taken;
-}
-
 }  // namespace
 
 Stated state(const Request& request) {
@@ -193,11 +173,10 @@ Stated state(const Request& request) {
     cuda::Decisions decisions;
     cuda::Target target = request.target;
     target.decisions = &decisions;
-    const cuda::DenseConfigs configs = as_good(request, chosen, options);
-    cuda::assemble(chosen, options, target, request.aligned, configs);
+    cuda::assemble(chosen, options, target, request.aligned);
     decisions.repeat();
     Stated stated{parse(request.text), resized(chosen, graph), {}};
-    stated.assembly = cuda::assemble(stated.plan, options, target, request.aligned, configs);
+    stated.assembly = cuda::assemble(stated.plan, options, target, request.aligned);
     require(decisions.spent(), "emit: fewer decisions at these sizes than at the example's");
     return stated;
 }

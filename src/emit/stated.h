@@ -5,9 +5,7 @@
 // each argument as a formula of them. `transfuse emit` does, and writes the formulas as host code.
 #pragma once
 
-#include <map>
 #include <string>
-#include <vector>
 
 #include "cuda/assemble.h"
 #include "transfuse/algebra.h"
@@ -22,7 +20,6 @@ struct Request {
     bool inference = true;
     bool one_row_length = false;  // the innermost size is the example's: kernels may rest on it
     bool own = false;             // the kernels that `optimize` takes for the example's sizes, which are `text`'s
-    std::map<size_t, std::vector<std::string>> configs;  // of dense passes: the first that is as good as any is taken
     cuda::Target target;
     GradientRequest gradient;  // wrt not empty: the gradient's program, whose leaves are followed by output gradients
 };

@@ -118,11 +118,6 @@ void read_options(const char* options, emit::Request& request) {
             request.target.general_only = true;
         } else if (word.rfind("arch=", 0) == 0) {
             request.target.arch = std::stoi(word.substr(5));
-        } else if (word.rfind("config=", 0) == 0) {  // pass:words, with commas between them
-            const size_t colon = word.find(':');
-            std::string config = word.substr(colon + 1);
-            std::replace(config.begin(), config.end(), ',', ' ');
-            request.configs[std::stoul(word.substr(7, colon - 7))].push_back(config);
         } else if (word.rfind("gradient=", 0) == 0) {
             const size_t colon = word.find(':');
             request.gradient = {numbers(word.substr(9, colon - 9)), numbers(word.substr(colon + 1))};
@@ -203,7 +198,7 @@ char* transfuse_describe(int64_t handle, char** error) {
 
 char* transfuse_stated(const char* example, const char* text, const char* options, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
-        emit::Request request{.example = example, .text = text, .configs = {}, .target = {}, .gradient = {}};
+        emit::Request request{.example = example, .text = text, .target = {}, .gradient = {}};
         read_options(options, request);
         return copy(emit::json(emit::state(request)));
     });

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -191,7 +190,6 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
         "strict": lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))],
         "half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))],
     }
-    alike = {"half": lambda: [(when, state(at, rows + _cut_as(at, f"tf32{rows}"), True, "f16", f"{name}_", fixed))]}
     alone = {}
     if not known and inner.name not in fixed and fast.dense <= MOST:
         own = " && ".join(["arch == 90", f"{inner.name} == {at.example[inner.name]}", "aligned"])
@@ -200,23 +198,8 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
             alone = {"half": lambda: [rows16(), *later["half"]()]}
         if _rows_share_padding(at, "tf32 rows", "f32"):
             own_rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner.name,))
-            options = f"rows{_cut_as(at, 'tf32 rows')}"
-            alike = {"half": lambda: [(own, state(at, options, True, "f16", f"{name}_", (inner.name,)))]}
-            return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alike, alone)
-    return Programs({"fp32": [(when, fast)]}, later, alike, alone)
-
-
-def _cut_as(at: Sized, options: str) -> str:
-    """Options that ask for tiles of another arithmetic's kernels, where they are as good: one text says both then. The same, or with fewer
-    chunks, where wider rows of a patch leave less room."""
-    graph = at.text(at.example)
-    found = []
-    for launch in library.stated(graph, graph, options)["launches"]:
-        kind, _, config = launch["note"].partition(": ")
-        if kind == "dense tiles" and (chunks := re.search(r"(?<=chunks )\d+", config)):
-            fewer = [f"{config[: chunks.start()]}{n}{config[chunks.end() :]}" for n in range(int(chunks[0]), 1, -1)]
-            found += [f" config={launch['pass']}:{one.replace(' ', ',')}" for one in fewer]
-    return "".join(found)
+            return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alone)
+    return Programs({"fp32": [(when, fast)]}, later, alone)
 
 
 def _rows_share_padding(at: Sized, options: str, dtype: str) -> bool:

@@ -63,14 +63,12 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
             break
     modes = told
     for arithmetic in ("wide", "half", "strict"):
-        for less in ((), (_cut_alike,)) if arithmetic == "half" else ((),):
-            if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
-                continue
-            told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
-            longer = _with(found, ref, told, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
-            longer = _close(longer) if longer and longer.count("\n") >= LONGEST else longer
-            if longer and longer.count("\n") < LONGEST:
-                modes, taken, text = told, [*taken, arithmetic], longer
+        if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
+            continue
+        longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
+        longer = _close(longer) if longer and longer.count("\n") >= LONGEST else longer
+        if longer and longer.count("\n") < LONGEST:
+            taken, text = [*taken, arithmetic], longer
     return text
 
 
@@ -108,10 +106,6 @@ def _shorter(part):
     as written: a second formula of the model would have to be read as well."""
     plain = part.programs.without_general().changed(quotients.plainly).changed(follows.strides)
     return replace(part, programs=plain, derived=False, follows=True)
-
-
-def _cut_alike(part):
-    return replace(part, programs=part.programs.cut_alike())
 
 
 def _standing_alone(part):

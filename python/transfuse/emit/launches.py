@@ -89,7 +89,6 @@ class Programs:
 
     stated: dict[str, list[tuple[str, Program]]]
     later: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)
-    alike: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)  # by tiles like fp32's
     alone: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)  # in a file of their own
 
     @property
@@ -112,12 +111,8 @@ class Programs:
         """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""
         return Programs(
             {key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()},
-            self.later, self.alike, self.alone,
+            self.later, self.alone,
         )  # fmt: skip
-
-    def cut_alike(self) -> Programs:
-        """With kernels that are cut as those for fp32, where that is as good: one text says both in fewer lines."""
-        return Programs({k: v for k, v in self.stated.items() if k not in self.alike}, {**self.later, **self.alike})
 
     def standing_alone(self) -> Programs:
         """As files have them that are for one arithmetic: nothing has to be said in one text with another's."""
@@ -126,6 +121,6 @@ class Programs:
     def changed(self, change: Callable[[Program], Program]) -> Programs:
         """With every program changed, those too that are stated later."""
         each = lambda list_: [(condition, change(program)) for condition, program in list_]  # noqa: E731
-        asked = (self.later, self.alike, self.alone)
+        asked = (self.later, self.alone)
         lists = [{k: (lambda found=found: each(found())) for k, found in of.items()} for of in asked]
         return Programs({key: each(list_) for key, list_ in self.stated.items()}, *lists)
