@@ -294,11 +294,12 @@ def test_vectors_of_16_bits_are_stored_as_such():
     """Where one build stores 4 bytes an element and another 2, no text says how many bytes a vector has."""
     store = "void store() { if constexpr (sizeof(whole) == 8) wide(); else plain(); }\n"
     source = lambda element: [  # noqa: E731
-        Chunk(f"typedef {element} ELEMENT;", {"ELEMENT"}),
         Chunk("constexpr int VECTOR = 2;", {"VECTOR"}),
         Chunk(store, {"store"}, function=True),
+        Chunk(f"__global__ void f({element}* y0) {{ store(); }}\n", {"f"}, kernel=True),
     ]
     assert device._constants([source("float")])["sizeof whole"] == 8
+    assert device._constants([source("tf_half")])["sizeof whole"] == 4
     assert "sizeof whole" not in device._constants([source("float"), source("tf_half")])
 
 
