@@ -9,7 +9,7 @@ from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tabl
 from transfuse.emit.text import specialised
 from transfuse.emit.text.inline import local_constants, numbers, pointers, values
 from transfuse.emit.text.jobs import jobs
-from transfuse.emit.text.roles import barriers, one_ring, words_as_floats
+from transfuse.emit.text.roles import words_as_floats
 from transfuse.emit.text.sums import BY_TERMS
 from transfuse.emit.text.whole import without_unread_members
 
@@ -90,42 +90,6 @@ def test_builds_say_it_alike_or_not_at_all():
     sources = [[Chunk(text, {"transpose"}, function=True)] for text in (TRANSPOSE, other)]
     used_once(sources, {})
     assert [c.text for source in sources for c in source] == [TRANSPOSE, other]
-
-
-def test_one_ring_is_counted_on_behind_its_buffer():
-    text = """void store() {
-    int next[2] = {0, B}, turns[2] = {0, 0};  // each warpgroup's buffers
-    for (int tile = 0; tile < n; tile++) {
-        const int slot = next[0], turn = turns[0];
-        if (++next[0] == B) { next[0] = 0; turns[0]++; }
-        barrier_wait(b.chunk_full[slot], turn & 1);
-        barrier_arrive(b.chunk_empty[slot]);
-    }
-}"""
-    assert one_ring(text).split("\n")[1:] == [
-        "    int slot = 0, turn = 0;",
-        "    for (int tile = 0; tile < n; tile++) {",
-        "        barrier_wait(b.chunk_full[slot], turn & 1);",
-        "        barrier_arrive(b.chunk_empty[slot]);",
-        "        if (++slot == B) { slot = 0; turn++; }",
-        "    }",
-        "}",
-    ]
-    for kept in (
-        text.replace("barrier_wait(", "if (x) continue;\n        barrier_wait("),
-        text.replace("turn & 1", "next[1]"),
-    ):
-        assert one_ring(kept) == kept
-
-
-def test_barriers_by_where_they_lie():
-    text = "void f() {\n    Barrier& bar = b.full[slot];\n    expect(bar, 4);\n    copy(to, bar);\n    if (++slot == N) slot = 0;\n}"
-    assert (
-        barriers(text)
-        == "void f() {\n    expect(b.full[slot], 4);\n    copy(to, b.full[slot]);\n    if (++slot == N) slot = 0;\n}"
-    )
-    late = text.replace("slot = 0;", "slot = 0;\n    g(bar);")
-    assert barriers(late) == late
 
 
 def test_references_that_nobody_reads_go_with_their_constructor():

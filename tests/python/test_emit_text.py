@@ -8,7 +8,6 @@ import pytest
 from transfuse.emit import device
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.chunks import Chunk, overloads
-from transfuse.emit.passes import one_branch
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
@@ -247,23 +246,6 @@ def test_one_function_said_two_ways_is_no_overload():
 def test_conditions_of_the_compiler_are_no_functions():
     text = "template <int STEP> void f(int (&p)[4], int lane) {\n    if constexpr (STEP < 32) { p[0] = lane; f<STEP * 2>(p, lane); }\n}"
     assert without_unused_parameters([[text]]) == [[text]]
-
-
-def test_one_function_for_whole_and_cut_tiles_is_given_what_it_reads():
-    body = "            sums[b] += mean[image] - first_channel;"
-    text = f"""struct Sums {{
-    DEVICE void tile(float (&acc)[BLOCKS][ACCUMULATORS]) {{
-        const int first_channel = channel, image = 3;
-        constexpr int BATCH = 2, VECTOR = RESULTS;
-        if (is_whole(ends)) {{
-{body}
-        }} else {{
-{body}
-        }}
-    }}
-}};"""
-    assert "count<true>(acc, b, first_channel, image, mask, parts);" in one_branch(text)
-    assert "int b, int first_channel, int image, const Mask" in one_branch(text)
 
 
 def test_functions_that_do_nothing_go_with_their_calls():

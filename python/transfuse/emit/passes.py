@@ -219,7 +219,7 @@ def without_unread(source: list[Chunk]) -> list[Chunk]:
             for declared in ARRAYS.findall(text):
                 for name in re.findall(r"(\w+)\[", re.sub(r"\[\w+\]", "[", declared)):
                     text = _never_read(text, name)
-        out.append(replace(c, text=one_branch(text)))
+        out.append(replace(c, text=text))
     words = [w for c in out for w in WORD.findall(re.sub(r"//[^\n]*", "", c.text))]
     for i, c in enumerate(out):
         if re.search(r"^(?:template <[^>]*> )?struct ", c.text, re.M):
@@ -228,33 +228,6 @@ def without_unread(source: list[Chunk]) -> list[Chunk]:
                 if words.count(match[1]) == 1 and end:
                     out[i] = c = replace(c, text=c.text[: match.start()] + c.text[end:])
     return out
-
-
-BRANCHES = re.compile(r"\n( *)if \((is_whole\([^\n]*)\) \{\n(.*?)\n\1\} else \{\n(.*?)\n\1\}(?=\n)", re.S)
-SIZES = "\n        constexpr int BATCH = 2, VECTOR = RESULTS;"
-END = "!at_the_end(e) || "
-
-
-def one_branch(text: str) -> str:
-    """A tile program that stands twice, for tiles that no border cuts and for others, as one function for both."""
-    match = BRANCHES.search(text)
-    if not match or match[3].replace(END, "") != match[4] or SIZES not in text or "DEVICE void tile(" not in text:
-        return text
-    if re.search(r"\b(?:at|tile)\b", match[4]):
-        return text
-    whole = [n for n in ("b", "group", "first_channel", "image") if re.search(rf"\b{n}\b", match[4])]
-    body = re.sub(rf"(?m)^ {{{len(match[1]) - 4}}}", "", match[3].replace(END, f"(WHOLE && {END[:-4]}) || "))
-    given = ", ".join(["acc", *whole, "mask", "parts"])
-    call = f"\n{match[1]}if ({match[2]}) count<true>({given});\n{match[1]}else count<false>({given});"
-    numbers = "".join(f"int {n}, " for n in whole)
-    taken = f"float (&acc)[BLOCKS][ACCUMULATORS], {numbers}const Mask (&mask)[MASK_ROWS], float (&parts)[RESULT_ROWS][STATS]"
-    function = (
-        "\n    // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.\n"
-        f"    template <bool WHOLE> DEVICE void count({taken}) {{{SIZES}\n{body}\n    }}"
-    )
-    text = text.replace(match[0], call).replace(SIZES, "", 1)
-    at = text.index("\n    DEVICE void tile(")
-    return text[:at] + function + text[at:]
 
 
 def _never_read(text: str, name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from transfuse.emit import cells
 from transfuse.emit.launches import Kernel, Program
 
 
@@ -17,7 +16,7 @@ def plainly(program: Program) -> Program:
 
 def _divided(kernel: Kernel) -> Kernel:
     sizes = {p.value: p.name for p in kernel.parameters if p.type == "int"}
-    text, kept = cells.plainly(cells.whole_places(kernel.text)), []
+    text, kept = kernel.text, []
     for p in kernel.parameters:
         size = sizes.get(p.value.removeprefix("divisor(").removesuffix(")"))
         if p.type == "tf_divisor" and size:

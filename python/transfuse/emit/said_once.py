@@ -8,7 +8,7 @@ from dataclasses import replace
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text import specialised
 from transfuse.emit.text.inline import local_constants, numbers, pointers, values
-from transfuse.emit.text.roles import barriers, one_ring, words_as_floats
+from transfuse.emit.text.roles import words_as_floats
 
 
 EQUAL_COUNTS = re.compile(r", slab_counts\[\] = \{(\d+)(?:, \1)*\}")
@@ -43,7 +43,7 @@ def used_once(sources: list[list[Chunk]], known: dict) -> None:
             for c, text in zip(source, new)
             if text is not None
         ]
-    for said in (local_constants, pointers, numbers, words_as_floats, one_ring, barriers):
+    for said in (local_constants, pointers, numbers, words_as_floats):
         _said_alike(sources, said)
 
 

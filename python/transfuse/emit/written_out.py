@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 from transfuse.emit.chunks import Chunk
-from transfuse.emit.passes import SIZES
 from transfuse.emit.text.values import constants
 
 ARRAY_TYPE = re.compile(r"(?://[^\n]*\n)*typedef (\w+) (\w+)((?:\[\w+\])+);")
@@ -96,25 +95,6 @@ def computed_where_counted(text: str) -> str:
     return re.sub(rf"\n +float (?:(?:{'|'.join(values)})\[BATCH\]\[VECTOR\](?:, )?)+;", "", text)
 
 
-ENDS = re.compile(r"\n    // Whether the output ends[^\n]*\n    DEVICE bool ends_elsewhere\(.*?\n    \}(?=\n)", re.S)
-MASK = "\n        Mask mask[MASK_ROWS];\n        mask[0] = inside[0][0].mask;"
-WHOLE = "is_whole(inside[0][0].ends)"
-
-
-def one_mask(text: str) -> str:
-    """Of a lane whose results all lie in one phase: one mask, found anew where its ends differ."""
-    if MASK not in text or "if (ends_elsewhere(at)) find_inside(inside[0][0], at);" not in text:
-        return text
-    text = ENDS.sub("", text).replace("\n        if (ends_elsewhere(at)) find_inside(inside[0][0], at);", "")
-    text = re.sub(r"\n    int left\[4\][^\n]*", "", text)
-    text = text.replace(MASK, "\n        const Mask mask = find_inside(at);")
-    text = text.replace(f"{WHOLE} && is_whole(inside[0][MASK_ROWS - 1].ends)", WHOLE)
-    text = text.replace("const Mask (&mask)[MASK_ROWS]", "Mask mask").replace("mask[0] >>", "mask >>")
-    text = text.replace("find_inside(Inside& known, const Place& at)", "find_inside(const Place& at)")
-    text = re.sub(r"\bknown\.", "inside.", text.replace("inside[0][0]", "inside"))
-    return re.sub(r"inside\[MASKS\]\[MASK_ROWS\] =", "inside =", text)
-
-
 STEPS = re.compile(
     r"(\n +UNROLL for [^\n]*) (\w+\[\w+\]\[\w+\]) \+= __shfl_xor_sync\(~0u, \2, 1\);\1 \2 \+= __shfl_xor_sync\(~0u, \2, 2\);"
 )
@@ -160,6 +140,9 @@ def members_begun(text: str) -> str:
     return text.replace(match[0], f"{match['list']}{begun} {{}}")
 
 
+SIZES = "\n        constexpr int BATCH = 2, VECTOR = RESULTS;"
+
+
 def fragments(source: list[Chunk]) -> list[Chunk]:
     """The tile program on accumulators, said briefly."""
     known = constants("\n".join(c.text for c in source if not c.kernel))
@@ -167,7 +150,7 @@ def fragments(source: list[Chunk]) -> list[Chunk]:
     out = []
     for c in source:
         if "struct Fragments {" in c.text:
-            text = one_mask(computed_where_counted(rows_from_tables(c.text)))
+            text = computed_where_counted(rows_from_tables(c.text))
             text = members_begun(written_at_the_end(text))
             for name in ones:
                 text = text.replace(f" + {name} - 1", "")

@@ -22,41 +22,6 @@ def words_as_floats(text: str) -> str:
     return re.sub(r"\bv(?=\[| \+|\))", "word[f]", new)
 
 
-RINGS = re.compile(r"\n( +)int next\[2\] = \{0, (\w+)\}, turns\[2\] = \{0, 0\};[^\n]*")
-TAKEN = re.compile(
-    r"\n( +)const int slot = next\[0\], turn = turns\[0\];\n +if \(\+\+next\[0\] == (\w+)\) \{ next\[0\] = 0; turns\[0\]\+\+; \}"
-)
-
-
-def one_ring(text: str) -> str:
-    """Where both warpgroups hand over in one ring of buffers, its place is counted on behind what is done with a buffer."""
-    rings, taken = RINGS.search(text), TAKEN.findall(text)
-    left = "barrier_arrive(b.chunk_empty[slot]);"
-    if not rings or len(taken) != 1 or "next[1]" in text or text.count(left) != 1:
-        return text
-    indent, count = taken[0]
-    if f"\n{indent}{left}" not in text or re.search(r"\bcontinue;", text):
-        return text
-    text = TAKEN.sub("", text.replace(rings[0], f"\n{rings[1]}int slot = 0, turn = 0;"))
-    return text.replace(left, f"{left}\n{indent}if (++slot == {count}) {{ slot = 0; turn++; }}")
-
-
-BARRIER = re.compile(r"\n +Barrier& (\w+) = (b\.\w+\[slot\]);(?=\n)")
-
-
-def barriers(text: str) -> str:
-    """Barriers by where they lie, where they have a name for two statements."""
-    for match in reversed(list(BARRIER.finditer(text))):
-        behind = text[match.end() :]
-        until = re.search(r"\+\+slot\b|\bslot\+\+|\n    \}", behind)
-        name = re.compile(rf"\b{match[1]}\b")
-        if until and len(name.findall(behind)) == len(name.findall(behind[: until.start()])) == 2:
-            new = name.sub(match[2], behind[: until.start()])
-            if max(map(len, new.split("\n"))) < 146:
-                text = text[: match.start()] + new + behind[until.start() :]
-    return text
-
-
 RELEASED = re.compile(
     r"( *)held\.slab = slab;\n(?: *(if \(part == \d+\) )?held\.stage = slot;\n)? *held\.release\(b\);"
 )
@@ -96,6 +61,7 @@ ON = re.compile(r"\n +if \(\+\+slot == end_slot\) \{ slot = first_slot; chunk_tu
 SETS = re.compile(
     r"(?P<loop>\n(?P<I> +)(?:UNROLL )?for \(int set = 0; set < SETS; set\+\+\) \{\n)(?= +if \(chunk_turn > 0\))"
 )
+RINGS = re.compile(r"\n( +)int next\[2\] = \{0, (\w+)\}, turns\[2\] = \{0, 0\};[^\n]*")
 TAKEN_OF_BOTH = re.compile(
     r"(?P<I> +)const int slot = wg \? next\[1\] : next\[0\], turn = wg \? turns\[1\] : turns\[0\];\n +if \(wg\) \{\n"
     r" +if \(\+\+next\[1\] == BUFFERS\) [^\n]*\n +\} else if \(\+\+next\[0\] == BUFFERS_0\) [^\n]*\n"
