@@ -142,7 +142,7 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
             cuda::BoxedTensor boxes;
             std::memcpy(&boxes, argument.data.data(), sizeof(boxes));
             out += "," + listed(boxes.extent) + "," + listed(boxes.box) + "," + listed(boxes.stride) +
-                   (boxes.rounds_to_tf32 || boxes.swizzle ? ",true" : ",false") + "," +
+                   (boxes.rounds_to_tf32 ? ",true," : ",false,") + std::to_string(boxes.swizzle) + "," +
                    std::to_string(bytes(boxes.dtype));
         }
         out += "]";

@@ -62,15 +62,18 @@ static void copy_box(void* to, const TensorMap* map, int a, int b, int c, int d,
     copy_box(shared_address(to), map, a, b, c, d, e, f);
 }
 template <class T = STORED>
-TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
-    HostBoxes made{(const char*)tensor, sizeof(T), 0};
+TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5], int swizzle = 0,
+    int dtype = 7) {
+    HostBoxes made{(const char*)tensor, sizeof(T), dtype == 11};
+    made.swizzle = swizzle;
     for (int a = 0; a < 5; ++a) made.extent[a] = (int)extent[a], made.box[a] = box[a];
     for (int a = 0; a < 4; ++a) made.stride[a] = stride[a];
     return {made};
 }
-template <class T = STORED> TensorMap boxes_of(const void* tensor, const long long (&e)[5], const int (&box)[5]) {
+template <class T = STORED>
+TensorMap boxes_of(const void* tensor, const long long (&e)[5], const int (&box)[5], int swizzle = 0, int dtype = 7) {
     const long long row = sizeof(T) * e[0], plane = row * e[1], volume = plane * e[2];
-    return boxes_of<T>(tensor, e, {row, plane, volume * e[4], volume}, box);
+    return boxes_of<T>(tensor, e, {row, plane, volume * e[4], volume}, box, swizzle, dtype);
 }
 static float2 make_float2(float x, float y) { return {x, y}; }
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }

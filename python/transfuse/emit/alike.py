@@ -128,7 +128,7 @@ RESULT = "y0"
 
 
 def _told(parameters: str) -> list[str]:
-    return [p.strip() for p in parameters.split(",")]
+    return [p.strip() for p in parameters.split(",") if p.strip()]
 
 
 def _result_named(text: str) -> str:

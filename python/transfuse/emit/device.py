@@ -89,11 +89,14 @@ def assembled(
     builds: dict[str, list[tuple[str, str]]], plainly: bool = False, known: follows.Found | None = None
 ) -> tuple[dict[str, str], Told]:
     """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first. And how they are launched
-    now: parameters that nobody reads are gone. Plainly: every kernel is read by itself; so is a text that the compiler refuses.
-    known: of each kernel numbers that it need not be given."""
-    code, told = ({}, Told()) if plainly else _briefly(builds)
-    if code and known:
-        code = {key: _sizes_said(text, known, told) for key, text in code.items()}
+    now: parameters that nobody reads are gone. Plainly: every kernel is read by itself; so is a text that the compiler refuses, or
+    that confuses one of the passes. known: of each kernel numbers that it need not be given."""
+    try:
+        code, told = ({}, Told()) if plainly else _briefly(builds)
+        if code and known:
+            code = {key: _sizes_said(text, known, told) for key, text in code.items()}
+    except (IndexError, KeyError, TypeError, AttributeError, ValueError):  # a pass met a text that it was not made for
+        code = {}
     stored = {key: "Half" if key == "half" else "float" for key in builds}
     code = {key: widths.said(text) for key, text in code.items()}
     if not code or any(refused(as_compiled(text), f"-DSTORED={stored[key]}") for key, text in code.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 from transfuse import library
@@ -43,25 +44,12 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     if any(part.rounds for mode in modes for part in mode.parts):
         modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
-    taken = ["fp32"]
     alone = [replace(mode, parts=[_less(part, [_standing_alone]) for part in mode.parts]) for mode in modes]
     if half and any("half" in part.programs for mode in alone for part in mode.parts):
-        modes, every, taken = alone, ["half"], ["half"]
-    parts = [part for mode in modes for part in mode.parts]
-    ways = [
-        (),
-        *([(_without_general,)] if any(not c for p in parts for c, _ in p.programs.of(taken[0])) else []),
-        *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
-        (_without_gradient, _shorter),
-    ]
-    for less in ways[:1] if any(part.network for part in parts) else ways:
-        told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
-        text = _file(found, ref, told, taken)
-        if text.count("\n") >= LONGEST and _shorter in less:
-            text = _close(text)
-        if text.count("\n") < LONGEST:
-            break
-    modes = told
+        with suppress(Unstated, library.CompileError):  # for no sizes but the example's: 16 bits are converted then
+            return _shortest(found, ref, alone, "half")[1]
+    modes, text = _shortest(found, ref, modes, "fp32")
+    taken = ["fp32"]
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
             continue
@@ -70,6 +58,25 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
         if longer and longer.count("\n") < LONGEST:
             taken, text = [*taken, arithmetic], longer
     return text
+
+
+def _shortest(found, ref: Reference, modes, arithmetic: str) -> tuple[list, str]:
+    """For one arithmetic, with as much as leaves the file short enough; and the modes as it has them."""
+    parts = [part for mode in modes for part in mode.parts]
+    ways = [
+        (),
+        *([(_without_general,)] if any(not c for p in parts for c, _ in p.programs.of(arithmetic)) else []),
+        *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
+        (_without_gradient, _shorter),
+    ]
+    for less in ways[:1] if any(part.network for part in parts) else ways:
+        told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
+        text = _file(found, ref, told, [arithmetic])
+        if text.count("\n") >= LONGEST and _shorter in less:
+            text = _close(text)
+        if text.count("\n") < LONGEST:
+            break
+    return told, text
 
 
 def _close(text: str) -> str:

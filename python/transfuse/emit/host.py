@@ -52,14 +52,14 @@ ENCODES = r"""    typedef int Encode(void*, int, int, const void*, const void*, 
 """
 ENCODED = r"""    const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, @ELEMENT@, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
+    encode(&map, @DTYPE@, 5, tensor, extent, stride, box, ones, 0, @SWIZZLE@, 3, 0);
     return map;
 }
 """
 
 BOXES = rf"""
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {{
+static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]@MANNER@) {{
 {ENCODES}{ENCODED}"""
 
 # The same, where strides follow from the extents.
@@ -69,10 +69,13 @@ STRIDES = (
 )
 CONTIGUOUS = rf"""
 // A tensor [n][c][d][h][w] as the copy engine is told of it: axes w, h, d, n, c; it reads boxes of it, zeros outside.
-static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const int (&box)[5]) {{
+static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const int (&box)[5]@MANNER@) {{
 {ENCODES}{STRIDES}{ENCODED}"""
 BY_STRIDES = re.compile(r"\bboxes_of(?:<float>)?\([^{}]*\{[^{}]*\}, \{[^{}]*\}, \{")
-BY_EXTENTS = re.compile(r"\bboxes_of(?:<float>)?\([^{}]*\{[^{}]*\}, \{[^{}]*\}\)")
+BY_EXTENTS = re.compile(r"\bboxes_of(?:<float>)?\([^{}]*\{[^{}]*\}, \{[^{}]*\}(?:, \d+)*\)")
+MANNER = re.compile(
+    r"\bboxes_of[^{};]*(?:\{[^{}]*\}, )+\d"
+)  # told how boxes are swizzled, and that the copy rounds to TF32 (dtype 11)
 
 
 # A kernel's struct of sizes takes int: they are checked to fit.
@@ -133,7 +136,8 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     if not re.search(r", (?:true|false|arch >= 90), stream\b", functions):
         launch = re.sub(r"\bearly(?=[;}])", "1", launch.replace("bool early, ", "")).replace("// early: the", "// The")
     boxes = "".join(text for calls, text in ((BY_STRIDES, BOXES), (BY_EXTENTS, CONTIGUOUS)) if calls.search(functions))
-    called = {"divisor(": DIVISOR, "boxes_of": _of_elements(boxes, half, "boxes_of<float>(" in functions)}
+    manner = bool(MANNER.search(functions))
+    called = {"divisor(": DIVISOR, "boxes_of": _of_elements(boxes, half, "boxes_of<float>(" in functions, manner)}
     used = {"algorithm": "std::m", "dlfcn.h": "boxes_of", "type_traits": "boxes_of" if half else "std::is_same"}
     launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head, by in used.items() if by in functions))
     room = ROOM.lstrip("\n") if " room(" in functions else ""
@@ -141,11 +145,14 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     return [launch, *(text for name, text in called.items() if name in functions)]
 
 
-def _of_elements(boxes: str, half: bool, sums: bool) -> str:
-    """What makes tensor maps, for elements as they are stored; sums: some are of sums, in fp32 where 16 bits are stored."""
+def _of_elements(boxes: str, half: bool, sums: bool, manner: bool) -> str:
+    """What makes tensor maps, for elements as they are stored; sums: some are of sums, in fp32 where 16 bits are stored; manner: some are
+    told more."""
     stored = "T" if sums else "STORED"
     dtype = f"sizeof({stored}) == 4 ? 7 : std::is_same<{stored}, Half>::value ? 6 : 9" if half else "7"
-    boxes = boxes.replace("@BYTES@", f"sizeof({stored})" if half else "4").replace("@ELEMENT@", dtype)
+    boxes = boxes.replace("@BYTES@", f"sizeof({stored})" if half else "4")
+    boxes = boxes.replace("@MANNER@", f", int swizzle = 0, int dtype = {dtype}" if manner else "")
+    boxes = boxes.replace("@SWIZZLE@", "swizzle" if manner else "0").replace("@DTYPE@", "dtype" if manner else dtype)
     return boxes.replace("static TensorMap", "template <class T = STORED> static TensorMap") if sums else boxes
 
 

@@ -219,20 +219,22 @@ class Stating:
         return base if shift.constant == 0 else f"(char*){base} + {shift.text}"
 
     def _boxes(self, series, begins) -> str:
-        """A tensor map: extents, the box, and strides where they do not follow from the extents."""
-        if any(s[6] for s in series):
-            raise Unstated("a tensor map that rounds or swizzles")
+        """A tensor map: extents, the box, and strides where they do not follow from the extents; and what the copy does on the way."""
         at = self._pointer([s[:3] for s in series], begins)
         if series[0][0] == "workspace":
             at = f"(void*){at}"
-        of = "<float>" if series[0][0] == "workspace" and series[0][7] == 4 else ""  # sums are, whatever leaves are
+        rounds, swizzle, size = series[0][6:]
+        if any(s[6:8] != (rounds, swizzle) for s in series):
+            raise Unstated("a tensor map that rounds or swizzles at some sizes")
+        of = "<float>" if series[0][0] == "workspace" and size == 4 else ""  # sums are, whatever leaves are
         lists = [
             "{"
             + ", ".join(self.statement.state([s[k][i] for s in series]).text for i in range(len(series[0][k])))
             + "}"
             for k in ((3, 4) if all(_contiguous(s[3], s[5]) for s in series) else (3, 5, 4))
         ]
-        return f"boxes_of{of}({at}, {', '.join(lists)})"
+        manner = [str(swizzle), *(["11"] if rounds else [])] if rounds or swizzle else []  # as the driver numbers them
+        return f"boxes_of{of}({at}, {', '.join([*lists, *manner])})"
 
     def _struct(self, fields, series) -> str:
         at, parts = 0, []

@@ -1,0 +1,46 @@
+"""Files of usual models that no row is like: they can say what kernels need, and a pass that a text confuses costs lines, no file."""
+
+import pytest
+
+from emitted import root
+from transfuse import emit
+from transfuse.emit import device, host
+
+
+def test_single_pixels_are_read_by_maps_that_round():
+    """The first layer of a generator: channels of a pixel lie side by side, and copies round them to TF32."""
+    text = emit.emit(root / "bench" / "further" / "v31.py")
+    text = " ".join(text.split())
+    assert "}, 0, 11));" in text and "int swizzle = 0, int dtype = 7)" in text
+    assert "encode(&map, dtype, 5, tensor, extent, stride, box, ones, 0, swizzle, 3, 0);" in text
+
+
+def test_three_convolutions_of_which_some_roles_are_told_nothing():
+    text = emit.emit(root / "bench" / "further" / "v36.py")
+    assert text.count("launch(forward_dense") == 3 and "class ModelNew" in text
+
+
+def test_a_file_for_16_bits_that_cannot_be_converts_them():
+    """Kernels for 16 bits that no formulas give for all sizes."""
+    text = emit.emit(root / "bench" / "further" / "v24.py", dtype="float16")
+    assert "16 bits are converted" in text
+
+
+@pytest.mark.parametrize(
+    "called, told", [("{1, 2}, {3}, 1)", True), ("{1, 2}, {3})", False), ("{1}, {2}, {3}, 0, 11)", True)]
+)
+def test_maps_are_told_of_swizzles_where_one_has_any(called, told):
+    text = "".join(host.support(f"boxes_of(leaf[0], {called};", False, False))
+    assert ("int swizzle = 0, int dtype = 7)" in text) == told
+    assert text.count("static TensorMap boxes_of(") == 1 and "@" not in text
+
+
+def test_a_text_that_confuses_a_pass_is_put_plainly(monkeypatch):
+    kernel = "__global__ void k(float* y) { y[threadIdx.x] = 1.0f; }\n"
+
+    def confused(*_):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(device, "_briefly", confused)
+    code, told = device.assembled({"fp32": [("k", kernel)]})
+    assert "y[threadIdx.x] = 1.0f" in code["fp32"] and told == device.Told()
