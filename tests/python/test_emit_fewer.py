@@ -171,3 +171,20 @@ def test_brackets_stand_where_others_bind(tmp_path):
     subprocess.run(["c++", "-w", str(tmp_path / "a.cpp"), "-o", str(tmp_path / "a")], check=True)
     found = subprocess.run([str(tmp_path / "a")], check=True, capture_output=True, text=True).stdout.split()
     assert len(ways) == 2 and len(set(found)) == 1
+
+
+@pytest.mark.parametrize(
+    "inner, kept",
+    [
+        ("a(i);", False),
+        ("a(i); b(i);", True),
+        ("if (i) { a(i); } else b(i);", False),
+        ("if (i) a(i); b(i);", True),
+        ("for (int k = 0; k < i; k++) a(k);", False),
+        ("run([&] { a(i); b(i); });", False),
+        ("a(i);  // and b(i); later", False),
+    ],
+)
+def test_braces_stay_where_a_line_has_several_statements(inner, kept):
+    text = f"    for (int i = 0; i < n; i++) {{\n        {inner}\n    }}\n"
+    assert (fewer.braces(text) == text) == kept

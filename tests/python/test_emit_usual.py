@@ -1,10 +1,29 @@
 """Files of usual models that no row is like: they can say what kernels need, and a pass that a text confuses costs lines, no file."""
 
+import shutil
+import subprocess
+
 import pytest
 
-from emitted import root
+from emitted import namespace, root
 from transfuse import emit
 from transfuse.emit import device, host
+
+
+NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here")
+@pytest.mark.parametrize("model, stored", [("further/v1", "float"), ("further/v36", "float"), ("models/d6", "Half")])
+def test_host_and_device_code_compile(model, stored, tmp_path):
+    """A norm in two modes; three convolutions, of which some are told nothing of others' maps; two kernels for 16 bits."""
+    dtype = "float32" if stored == "float" else "float16"
+    (tmp_path / "file.cu").write_text(namespace(emit.emit(root / "bench" / f"{model}.py", dtype=dtype))["SOURCE"])
+    flags = ["-std=c++17", "-arch=sm_90a", f"-DSTORED={stored}", "-diag-suppress=177,550"]
+    told = subprocess.run(
+        [NVCC, *flags, "-c", tmp_path / "file.cu", "-o", tmp_path / "file.o"], capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def test_single_pixels_are_read_by_maps_that_round():

@@ -120,7 +120,16 @@ def one_signature(texts: list[str]) -> tuple[list[str], list[list[int | str]]]:
         out.append(text[: head.start(1)] + ", ".join(every) + text[head.end(1) :])
     for name in set(FUNCTIONS.findall(out[0])).intersection(*(FUNCTIONS.findall(text) for text in out[1:])):
         out = _told_alike(out, name, {name_of(p) for p in every})
-    return out, [[head.index(p) if p in head else "0" for p in every] for head in heads]
+    return out, [[head.index(p) if p in head else _nothing(p) for p in every] for head in heads]
+
+
+STRUCT = re.compile(r"(?:const )?(?:__grid_constant__ )?([A-Z]\w*) \w+")
+
+
+def _nothing(parameter: str) -> str:
+    """What a kernel is given for a parameter that it does not read."""
+    struct = STRUCT.fullmatch(parameter)
+    return f"{struct[1]}{{}}" if struct and struct[1] != "STORED" else "0"
 
 
 FUNCTIONS = re.compile(r"(?m)^(?:static __device__|DEVICE) void (\w+)\(")

@@ -179,7 +179,10 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         source = source.replace(direct, portable.of_floats(direct)) if direct else source
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = source if network else words(source)
-    source = fewer(source) if long else source
+    if long and not refused(
+        _device_code(shorter := fewer(source)), f"-DSTORED={'Half' if 'half' in builds else 'float'}"
+    ):
+        source = shorter
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     model = model_class(found, ref, modes, network)
     sections = [
@@ -214,6 +217,11 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     text = source_apart(text, folded)
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
+
+
+def _device_code(source: str) -> str:
+    """As the compiler sees it, without the host's."""
+    return as_compiled(re.split(r"\n(?:#include <|static bool aligned\()", source)[0])
 
 
 def source_apart(text: str, change) -> str:

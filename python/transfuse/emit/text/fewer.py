@@ -137,4 +137,19 @@ BRACES = re.compile(
 
 def braces(text: str) -> str:
     """What is one statement needs none."""
-    return until_settled(BRACES, lambda m: f"{m['I']}{m['head']}\n{m['one'].rstrip()}", text)
+
+    def bare(m: re.Match) -> str:
+        return f"{m['I']}{m['head']}\n{m['one'].rstrip()}" if _is_one(m["one"]) else m[0]
+
+    return until_settled(BRACES, bare, text)
+
+
+def _is_one(text: str) -> bool:
+    """Whether it is one statement: several may stand on a line."""
+    code = re.sub(r"//[^\n]*", "", text).strip()
+    depth, ends = 0, []
+    for i, c in enumerate(code):
+        depth += (c in "([{") - (c in ")]}")
+        if depth == 0 and c in ";}" and not re.match(r"\s*(?:else\b|[;,)])", code[i + 1 :]):
+            ends.append(i)
+    return ends == [len(code) - 1]
