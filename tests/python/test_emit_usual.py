@@ -14,9 +14,13 @@ NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc here")
-@pytest.mark.parametrize("model, stored", [("further/v1", "float"), ("further/v36", "float"), ("models/d6", "Half")])
+@pytest.mark.parametrize(
+    "model, stored",
+    [("further/v1", "float"), ("further/v28", "float"), ("further/v36", "float"), ("models/d6", "Half")],
+)
 def test_host_and_device_code_compile(model, stored, tmp_path):
-    """A norm in two modes; three convolutions, of which some are told nothing of others' maps; two kernels for 16 bits."""
+    """A norm in two modes; a root that one place reads; three convolutions, some of them told nothing of others' maps; two kernels for
+    16 bits."""
     dtype = "float32" if stored == "float" else "float16"
     (tmp_path / "file.cu").write_text(namespace(emit.emit(root / "bench" / f"{model}.py", dtype=dtype))["SOURCE"])
     flags = ["-std=c++17", "-arch=sm_90a", f"-DSTORED={stored}", "-diag-suppress=177,550"]

@@ -178,11 +178,8 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
         source = source.replace(direct, portable.of_floats(direct)) if direct else source
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
-    source = source if network else words(source)
-    if long and not refused(
-        _device_code(shorter := fewer(source)), f"-DSTORED={'Half' if 'half' in builds else 'float'}"
-    ):
-        source = shorter
+    for shorter in [] if network else [words, *([fewer] if long else [])]:
+        source = _if_it_compiles(shorter(source), source, builds)
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     model = model_class(found, ref, modes, network)
     sections = [
@@ -217,11 +214,6 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     text = source_apart(text, folded)
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
-
-
-def _device_code(source: str) -> str:
-    """As the compiler sees it, without the host's."""
-    return as_compiled(re.split(r"\n(?:#include <|static bool aligned\()", source)[0])
 
 
 def source_apart(text: str, change) -> str:
@@ -264,15 +256,20 @@ BETWEEN = "// between device and host code"
 def _merged(texts: dict[str, str]) -> str:
     """One text of all builds; in more lines, where the compiler refuses what one of them reads in fewer."""
     text = merged(texts)
-    if len(texts) > 1:
-        code = as_compiled(text.split(BETWEEN)[0])
-        told = [
-            ["-DSTORED=Half" if key == "half" else "-DSTORED=float", *([f"-D{FLAGS[key]}"] if FLAGS[key] else [])]
-            for key in texts
-        ]
-        if any(refused(code, *flags) for flags in told):
-            return merged(texts, True)
-    return text
+    return text if len(texts) == 1 or _compiles(text.split(BETWEEN)[0], texts) else merged(texts, True)
+
+
+def _if_it_compiles(text: str, otherwise: str, builds) -> str:
+    """Device and host code, of which the first is shown to the compiler."""
+    return text if _compiles(re.split(r"\n(?:#include <|static bool aligned\()", text)[0], builds) else otherwise
+
+
+def _compiles(code: str, builds) -> bool:
+    told = [
+        ["-DSTORED=Half" if key == "half" else "-DSTORED=float", *([f"-D{FLAGS[key]}"] if FLAGS[key] else [])]
+        for key in builds
+    ]
+    return not any(refused(as_compiled(code), *flags) for flags in told)
 
 
 def _in_both_modes(parts, programs, clusters: bool, told) -> list[str] | None:

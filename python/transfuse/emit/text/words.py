@@ -74,7 +74,8 @@ def words(source: str) -> str:
     """Device and host code in fewer words; the compiler is told the same."""
     source, defined = PRAGMA.sub(r'\2_Pragma("\1") for ', source), []
     source = bytes_named(source)
-    source = _beside_its_read(_vectors(ROOTS.sub("", source) if source.count("tf_rsqrt(") == 2 else source))
+    unread = len(ROOTS.findall(source)) == source.count("tf_rsqrt(")
+    source = _beside_its_read(_vectors(ROOTS.sub("", source) if unread else source))
     if ASKING.search(source):
         source = ASKING.sub(_asked, source)
         defined.append(ASKS)
