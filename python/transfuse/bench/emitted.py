@@ -27,7 +27,6 @@ def emitted(path: str, model: torch.nn.Module, for_dtype: bool) -> torch.nn.Modu
         written = Path(folder) / f"{Path(path).stem}_new.py"
         written.write_text(text)
         made = rows.imported(str(written))
-    init = rows.load(path).get_init_inputs()
-    new = made.ModelNew(**init) if isinstance(init, dict) else made.ModelNew(*init)
+    new = rows.constructed(made.ModelNew, rows.load(path).get_init_inputs())
     new.load_state_dict(model.state_dict())
     return new.to(like.device, like.dtype).train(model.training)

@@ -72,6 +72,10 @@ def load(path: str):
     return module
 
 
+def constructed(model, init):
+    return model(**init) if isinstance(init, dict) else model(*init)
+
+
 def build(
     path: str,
     device: str,
@@ -93,7 +97,7 @@ def build(
     with torch.device(device):
         torch.manual_seed(seed)
         init = module.get_init_inputs()
-        model = module.Model(**init) if isinstance(init, dict) else module.Model(*init)
+        model = constructed(module.Model, init)
         torch.manual_seed(seed + 1)
         inputs = module.get_inputs()
     if size is None and (batch or batch_divisor > 1):

@@ -107,8 +107,10 @@ def one_line(result: dict) -> str:
 def file_cell(result: dict, name: str) -> str:
     """An emitted file's time, and what it is of the module's in the same layout."""
     values = result["peers"].get(name, {})
-    if values.get("verdict", "right") != "right" or "failed" in values:
-        return values.get("failed") or f"wrong: {values['verdict']}"
+    if "failed" in values:  # a compiler's words may be long, and name places of one machine
+        return f"failed: {values['failed'].split(':')[0]}"
+    if values.get("verdict", "right") != "right":
+        return f"wrong: {values['verdict']}"
     module = ms(result, "transfuse_channels_last" if name.endswith("channels_last") else "transfuse")
     mine = values.get("ms")
     return number(mine) + (f" ({mine / module:.2f})" if mine and module else "")

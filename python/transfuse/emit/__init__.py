@@ -179,12 +179,11 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     conditions += [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1 and s not in fixed]
     if not fast.dense:
         when = " && ".join([*conditions, "aligned"])
-        both = in_16_bits(fast, at, rows, f"{name}_", fixed)
+        fast = in_16_bits(fast, at, rows, f"{name}_", fixed)
         if len(fast.kernels) > FEW or fixed:  # as many again for all other sizes would be too much to read
-            alone = {"half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))]} if both is fast else {}
-            return Programs({"fp32": [(when, both)]}, alone=alone)
+            return Programs({"fp32": [(when, fast)]})
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
-        return Programs({"fp32": [(when, both), ("", general)]})
+        return Programs({"fp32": [(when, fast), ("", general)]})
     when = " && ".join(["arch == 90", *conditions, "aligned"])
     later = {
         "strict": lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))],

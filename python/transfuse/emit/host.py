@@ -73,9 +73,8 @@ static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], cons
 {ENCODES}{STRIDES}{ENCODED}"""
 BY_STRIDES = re.compile(r"\bboxes_of(?:<float>)?\([^{}]*\{[^{}]*\}, \{[^{}]*\}, \{")
 BY_EXTENTS = re.compile(r"\bboxes_of(?:<float>)?\([^{}]*\{[^{}]*\}, \{[^{}]*\}(?:, \d+)*\)")
-MANNER = re.compile(
-    r"\bboxes_of[^{};]*(?:\{[^{}]*\}, )+\d"
-)  # told how boxes are swizzled, and that the copy rounds to TF32 (dtype 11)
+# Told how boxes are swizzled, and that the copy rounds to TF32 (dtype 11).
+MANNER = re.compile(r"\bboxes_of[^{};]*(?:\{[^{}]*\}, )+\d")
 
 
 # A kernel's struct of sizes takes int: they are checked to fit.

@@ -110,9 +110,8 @@ class Programs:
     def without_general(self) -> Programs:
         """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""
         return Programs(
-            {key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()},
-            self.later, self.alone,
-        )  # fmt: skip
+            {key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()}, self.later, self.alone
+        )
 
     def standing_alone(self) -> Programs:
         """As files have them that are for one arithmetic: nothing has to be said in one text with another's."""
