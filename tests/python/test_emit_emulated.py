@@ -52,6 +52,9 @@ static void barrier_fence() {}
 static void fence_proxy() {}
 static void copy_bulk(unsigned to, const void* from, int bytes, Barrier&) { owed -= bytes, copy_bytes(to, from, true, bytes); }
 static void copy_bulk(void* to, const void* from, int bytes, Barrier& b) { copy_bulk(shared_address(to), from, bytes, b); }
+static void copy_4(void* to, const void* from, bool inside = true) { copy_4(shared_address(to), from, inside); }
+static void copy_8(void* to, const void* from, bool inside = true) { copy_8(shared_address(to), from, inside); }
+static void copy_16(void* to, const void* from, bool inside = true) { copy_16(shared_address(to), from, inside); }
 struct TensorMap { HostBoxes boxes; };
 static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier&) {
     long long bytes = map->boxes.element;
@@ -123,10 +126,10 @@ INSTRUCTIONS = (
     (r"if \([^;]* < 1600000000\) return -3;", ""),  # so small that they would be multiplied strictly
     *(
         (
-            rf"\n(?:template <[^>\n]*> )?(?:DEVICE|static) [\w ]+\b{name}\((?:[^\n]*\{{(?:  //[^\n]*)?\n.*?\n\}}|[^\n]*\}})[^\n]*(?=\n)",
+            rf"\n(?:template <[^>\n]*> )?(?:DEVICE|TF_PTX|static) [\w ]+\b{name}\((?:[^\n]*\{{(?:  //[^\n]*)?\n.*?\n\}}|[^\n]*\}})[^\n]*(?=\n)",
             "",
         )
-        for name in (*MACHINE, "shared_address", "round_tf32")
+        for name in (*MACHINE, "shared_address", "round_tf32", "copy_commit", "copy_wait", "rest")
     ),
 )
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from transfuse.emit.alike import EACH, as_compiled, one_signature, one_text, said_for_each
+from transfuse.emit.alike import EACH, _beside, as_compiled, one_signature, one_text, said_for_each
 from transfuse.emit.builds import shared
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.dissolved import dissolved
@@ -11,7 +11,7 @@ from transfuse.emit.file import _share
 from transfuse.emit.header import _steps
 from transfuse.emit.launches import Kernel, Launch, Parameter, Program
 from transfuse.emit.said_once import equal_tables
-from transfuse.emit.text import specialised
+from transfuse.emit.text import once, specialised
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.prune import differences_gone
 from transfuse.emit.text.short import stores_written_out
@@ -74,6 +74,32 @@ def test_a_vector_that_every_thread_stores_is_one_instruction():
     found = stores_written_out(STORES % "true")
     assert "template" not in found and "__stcs((float2*)to, make_float2(v2[i][0], v2[i][1]));" in found
     assert stores_written_out(STORES % "inside") == STORES % "inside"
+
+
+TWO_POINTERS = """static __device__ void store_role(float* y) {
+    auto ask = [&] { unsigned char* to = ahead; copy(to); };
+    float* to = y;
+    { half* to = other; }
+    store_vector<VECTOR>(to, v);
+}
+"""
+
+
+def test_a_vector_has_the_type_of_the_pointer_that_is_seen_there():
+    function = once.short(
+        "template <int N, class S> DEVICE void store_vector(S* to, const float (&v)[N]) {\n"
+        "    tf_vector<S, N> whole;\n    f(to, whole);\n}"
+    )
+    assert "tf_vector<float, VECTOR> whole;" in once._inlined(TWO_POINTERS, function)
+    assert once._inlined(TWO_POINTERS.replace("float* to = y;", ""), function) is None
+
+
+def test_barriers_that_another_kernel_begins_otherwise_are_its_own():
+    begun = {0: ["    for (int i = 0; i < 2; i++) { barrier_init(b.full[i], LOADERS); }"], 1: []}
+    assert _beside(begun, ["one", "two"]) == begun[0]  # two never asks for it
+    begun[1] = ["    for (int i = 0; i < 2; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }"]
+    said = _beside(begun, ["one", "two"])
+    assert said == ["#if PICK(1, 0)  // one", *begun[0], "#else", *begun[1], "#endif"]
 
 
 ALIKE = """

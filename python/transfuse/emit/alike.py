@@ -211,6 +211,14 @@ HARMLESS = re.compile(
 )
 
 
+def _harmless(entry: dict[int, str], found: dict[int, list[str]]) -> bool:
+    """Whether a line that some kernels have may stand in the others: none of them begins the same barriers by a line of its own."""
+    line = next(iter(entry.values()))
+    others = "\n".join(line for i, lines in found.items() if i not in entry for line in lines)
+    begun = re.findall(r"\bbarrier_init\((b\.\w+)\[", line)
+    return bool(HARMLESS.fullmatch(line)) and not any(f"barrier_init({barrier}[" in others for barrier in begun)
+
+
 def _unconditional(lists: list[dict[str, list[str]]]) -> set[str]:
     """Functions and structs that some kernels alone need, and that may stand in the others as well: all they name is there."""
     every = set().union(*lists)
@@ -232,8 +240,8 @@ def _beside(found: dict[int, list[str]], names: list[str]) -> list[str]:
     run: list[dict[int, str]] = []
     struct = any(re.match(r"\s*struct ", line) for lines in found.values() for line in lines[:1])
     for entry in aligned(found):
-        harmless = struct or HARMLESS.fullmatch(next(iter(entry.values())))
-        line = _one(entry, len(names)) if len(entry) == len(found) or harmless else None
+        harmless = len(entry) == len(found) or struct or _harmless(entry, found)
+        line = _one(entry, len(names)) if harmless else None
         if line is None:
             run.append(entry)
             continue

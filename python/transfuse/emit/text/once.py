@@ -88,6 +88,17 @@ def _set(items: list[Token], i: int) -> bool:
     return (i + 1 < len(items) and items[i + 1].text in sets) or items[i - 1].text in ("++", "--")
 
 
+def _pointed_to(items: list[Token], at: int) -> str | None:
+    """What the pointer that a call f<4>(pointer, …) is given first points to: by its last declaration that the call can see."""
+    pointer, closed = items[at + 5].text, 0
+    for i in range(at - 1, 1, -1):
+        closed += items[i].text == "}"
+        closed -= items[i].text == "{" and closed > 0
+        if not closed and items[i].text == pointer and items[i - 1].text == "*" and items[i + 1].text == "=":
+            return items[i - 2].text
+    return None
+
+
 def _inlined(text: str, function: Function) -> str | None:
     items = tokens(text)
     calls = [i for i, t in enumerate(items) if t.text == function.name and t.kind == "word"]
@@ -97,10 +108,10 @@ def _inlined(text: str, function: Function) -> str | None:
     if (
         items[at + 1].text == "<" and items[at + 3].text == ">" and function.type
     ):  # f<4>(to, …): for a number and a type
-        pointer = re.search(rf"(\w+)\* {items[at + 5].text} = ", text)
-        if not pointer:
+        type_ = _pointed_to(items, at)
+        if not type_:
             return None
-        by = {function.template: items[at + 2].text, function.type: pointer[1]}
+        by = {function.template: items[at + 2].text, function.type: type_}
         body = [Token(t.kind, by.get(t.text, t.text), t.space) for t in body]
         items = [*items[: at + 1], *items[at + 4 :]]
     elif items[at + 1].text == "<" and items[at + 3].text == ">" and all(t.text != function.template for t in body):
