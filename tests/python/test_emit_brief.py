@@ -1,5 +1,7 @@
 """What stands several times in a file, or by a second name, is said once: each pass on a few lines."""
 
+import torch
+
 from transfuse.emit import alike, functions, places, runtime, selected, written_out
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text import loops, same, short, specialised
@@ -230,14 +232,14 @@ EVAL = '''def eval_as_written(convolve, x, w, mean, var, norm_weight, norm_bias)
 
 def test_both_modes_are_written_by_one_function():
     train, evaluation = functions.by_one_function(TRAIN, EVAL)
-    assert "def train_as_written(convolve, x, w, norm_weight, norm_bias, *running):" in train
+    assert "def as_written(convolve, x, w, norm_weight, norm_bias, *running):" in train
     assert "statistics = batch_norm(y, norm_weight, norm_bias, 1e-05, *running)" in train
     assert (
         evaluation
-        == "lambda convolve, *leaves: train_as_written(convolve, *[leaves[i] for i in (0, 1, 4, 5, 2, 3)])[:1]"
+        == "lambda convolve, *leaves: as_written(convolve, *[leaves[i] for i in (0, 1, 4, 5, 2, 3)])[:1]"
     )
     last = EVAL.replace("x, w, mean, var, norm_weight, norm_bias)", "x, w, norm_weight, norm_bias, mean, var)")
-    assert functions.by_one_function(TRAIN, last)[1] == "lambda *leaves: train_as_written(*leaves)[:1]"
+    assert functions.by_one_function(TRAIN, last)[1] == "lambda *leaves: as_written(*leaves)[:1]"
     other = EVAL.replace("avg(batch_norm, [2])", "avg(batch_norm, [3])")
     assert functions.by_one_function(TRAIN, other) == (TRAIN, other)
 
@@ -284,15 +286,33 @@ def test_builds_that_nothing_else_falls_to_are_asked_for_at_once():
     given = {
         "falls": True,
         "tensor_cores": True,
-        "rounding": [],
+        "rounding": ["forward"],
+        "others": False,
         "convolve": "",
         "statistics": False,
         "formulas": False,
     }
     given |= {"source": "", "network": False, "scalars": False, "optional": False, "derived": False}
-    halves, others = (runtime.text(builds=["fp32", *more], **given) for more in (["half"], ["half", "strict"]))
+    halves, others = (runtime.text(builds=["fp32", *more], **given) for more in (["half"], ["half", "wide"]))
     assert "OTHERWISE" not in halves and 'device, "HALF" if leaves[0].dtype != torch.float32 else "TF32")' in halves
-    assert 'OTHERWISE = {-3: "STRICT"}' in others and "while need is None or need in OTHERWISE:" in others
+    assert 'OTHERWISE = {-4: "WIDE"}' in others and "while need is None or need in OTHERWISE:" in others
+    strict = runtime.text(builds=["fp32", "strict"], **given)
+    assert 'device, "TF32" if in_tf32(rest[0], leaves) else "STRICT")' in strict and "strict = " not in strict
+
+
+def test_pytorch_is_asked_whether_it_rounds():
+    """Of two convolutions one rounds where it may: so does the file. Where none does, or TF32 is not allowed, it does not."""
+    space: dict = {"torch": torch}
+    exec(runtime.IN_TF32, space)
+    x, weight = torch.rand(2, 3, 5), torch.rand(3, 4, 3)
+    options = [1], [0], [1], True, [0], 1
+
+    def written(convolve, x, weight):
+        return [convolve(convolve(x, weight, None, *options), weight.transpose(0, 1), None, *options)]
+
+    assert not space["in_tf32"](written, (x, weight))  # a CPU multiplies in full fp32
+    assert space["in_tf32"](written, (x * 0, weight))  # zeros do not tell
+    assert torch.backends.cudnn.allow_tf32
 
 
 ROWS = """    for (int u = 0; u < 4; ++u) {

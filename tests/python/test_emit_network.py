@@ -133,11 +133,10 @@ def test_at_the_examples_sizes_a_network_has_the_kernels_of_optimize(network):
     assert len(programs) == 4
     alone = programs.pop("train_0")  # its statistics have no formula of the sizes
     assert set(re.findall(r"launch\((train_0_\w+?_)", alone)) == {"train_0_example_"}
-    for body in programs.values():
+    several = [body for body in programs.values() if "_example_" in body]  # others are optimize's at all sizes
+    assert several
+    for body in several:
         (when, here), (where, anywhere) = re.findall(r"    if \((arch == 90 [^{]*)\) \{\n(.*?)\n    \}", body, re.S)
         assert re.match(r"arch == 90 && batch == 8 && height == (\d+) && width == \1 && aligned", when)
         assert re.search(r"launch\(\w+_example_", here) and not re.search(r"\b(?:batch|height|width)\b", here)
         assert "batch ==" not in where and re.search(r"\bbatch\b", anywhere)
-        assert (
-            "return -3" in anywhere and "return -3" not in here
-        )  # small products are strict: optimize has decided it here

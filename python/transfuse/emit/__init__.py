@@ -45,6 +45,11 @@ class Part:
         return len(self.programs.arithmetics) > 1
 
     @property
+    def tf32(self) -> bool:
+        """Whether its kernels for fp32 round to TF32."""
+        return any(program.tf32 for _, program in self.programs["fp32"])
+
+    @property
     def network(self) -> bool:
         """More convolutions stay than a reader would follow: each kernel is put by itself, for one arithmetic, and what the
         kernels do not serve is left to PyTorch."""
@@ -137,21 +142,21 @@ def stated(mode: Mode, prefix: str) -> None:
             ) from error
     if len(mode.parts) == 1:
         mode.parts[0].gradient = gradients.differentiated(mode.parts[0])
-    if any(part.network for part in mode.parts):  # whose text is long anyway
-        for part in mode.parts:
-            if part.rounds:
-                with_example(part)
+    for part in mode.parts:
+        with_example(part)
 
 
 def with_example(part: Part) -> None:
-    """Beside its kernels for all sizes those that `optimize` takes for the example's, on which some rest."""
+    """Beside its kernels for all sizes those that `optimize` takes for the example's, where they are others: some rest on the sizes."""
     at, variants = part.sized, part.programs["fp32"]
     condition = " && ".join(["arch == 90", *(f"{s} == {size}" for s, size in at.example.items()), "aligned"])
     try:
         own = state(at, "tf32 own", True, "f32", f"{part.name}_example_", tuple(at.example))
-    except Unstated:  # a file cannot say what they read
+    except (Unstated, ValueError, library.CompileError):  # a file cannot say what they read
         return
-    own = replace(own, flops="")  # optimize has decided which of them round to TF32
+    if [launch.note for launch in own.launches] == [launch.note for launch in variants[0][1].launches]:
+        return
+    own = replace(own, example=True)
     variants[:] = [(condition, own), *(variant for variant in variants if variant[0] != condition)]
 
 
@@ -175,6 +180,9 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     known = inner is None or inner.behind is not None  # rows have one length at every size
     rows = " rows" if known else ""
     fast = state(at, f"tf32{rows}", True, "f32", f"{name}_", fixed)
+    if fast.small:
+        fast = state(at, rows, True, "f32", f"{name}_", fixed)
+    rounded = "tf32" if fast.tf32 else ""
     conditions = [f"{s} == {at.example[s]}" for s in fixed]
     conditions += [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1 and s not in fixed]
     if not fast.dense:
@@ -185,18 +193,17 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
         return Programs({"fp32": [(when, fast), ("", general)]})
     when = " && ".join(["arch == 90", *conditions, "aligned"])
-    later = {
-        "strict": lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))],
-        "half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))],
-    }
+    later = {"half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))]}
+    if rounded:
+        later["strict"] = lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))]
     alone = {}
     if not known and inner.name not in fixed and fast.dense <= MOST:
         own = " && ".join(["arch == 90", f"{inner.name} == {at.example[inner.name]}", "aligned"])
         if _rows_share_padding(at, "rows", "f16"):
             rows16 = lambda: (own, state(at, "rows", True, "f16", f"{name}_rows_", (inner.name,)))  # noqa: E731
             alone = {"half": lambda: [rows16(), *later["half"]()]}
-        if _rows_share_padding(at, "tf32 rows", "f32"):
-            own_rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner.name,))
+        if _rows_share_padding(at, f"{rounded} rows", "f32"):
+            own_rows = state(at, f"{rounded} rows", True, "f32", f"{name}_", (inner.name,))
             return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alone)
     return Programs({"fp32": [(when, fast)]}, later, alone)
 

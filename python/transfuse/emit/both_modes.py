@@ -37,7 +37,7 @@ def function(train: Mode, other: Mode, symbols: list[str], clusters: bool, other
     hopper = "arch == 90" in condition
     mine = host.calls(train.program, clusters, hopper, told)
     theirs = [_renamed(call, names) for call in host.calls(other.program, clusters, hopper, told)]
-    said = lambda p: [_renamed(text, names) for text in (*p.largest, p.flops, *p.beyond)]  # noqa: E731
+    said = lambda p: [_renamed(text, names) for text in (*p.largest, *p.beyond)]  # noqa: E731
     places = _places(train.program, other.program, names, mine, theirs)
     if places is None or said(train.program) != said(other.program) or train.program.optional or other.program.optional:
         return None

@@ -48,7 +48,12 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     if half and any("half" in part.programs for mode in alone for part in mode.parts):
         with suppress(Unstated, library.CompileError):  # for no sizes but the example's: 16 bits are converted then
             return _shortest(found, ref, alone, "half")[1]
+    own = any(program.example for mode in modes for part in mode.parts for _, program in part.programs["fp32"])
+    general = [replace(mode, parts=[_less(part, [_without_example]) for part in mode.parts]) for mode in modes]
     modes, text = _shortest(found, ref, modes, "fp32")
+    if own and text.count("\n") >= LONGEST:
+        shorter = _shortest(found, ref, general, "fp32")
+        modes, text = shorter if shorter[1].count("\n") < LONGEST else (modes, text)
     taken = ["fp32"]
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
@@ -80,10 +85,12 @@ def _shortest(found, ref: Reference, modes, arithmetic: str) -> tuple[list, str]
 
 
 def _close(text: str) -> str:
-    """A long file's kernels without blank lines between them, its Python with one: each begins at the margin. What a loop or a condition
-    governs stands beside it, where it is one loop or one statement."""
-    text = re.sub(r'r"""\n.*?\n"""', lambda m: layout.beside(re.sub(r"\n{2,}", "\n", m[0])), text, flags=re.S)
-    return re.sub(r"\n{3,}", "\n\n", text)
+    """A long file's kernels without blank lines between them, its Python with one between functions and none within them: each begins
+    at the margin. What a loop or a condition governs stands beside it, where it is one loop or one statement."""
+    closed = lambda m: layout.beside(re.sub(r"\n{2,}", "\n", m[0]))  # noqa: E731
+    text = re.sub(r'(?<=r"""\n).*?(?=\n""")', closed, text, flags=re.S)
+    text = re.sub(r"\n{2,}(?= )", "\n", re.sub(r"\n{3,}", "\n\n", text))
+    return re.sub(r"\n\n(?=import torch\n|_built, )", "\n", text)
 
 
 def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:
@@ -113,6 +120,11 @@ def _shorter(part):
     as written: a second formula of the model would have to be read as well."""
     plain = part.programs.without_general().changed(quotients.plainly).changed(follows.strides)
     return replace(part, programs=plain, derived=False, follows=True)
+
+
+def _without_example(part):
+    """Without the kernels that `optimize` takes for the example's sizes alone."""
+    return part if part.network else replace(part, programs=part.programs.without_example())
 
 
 def _standing_alone(part):
@@ -162,11 +174,11 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [functions.region(part) for part in forward]
     regions = [*functions.by_one_function(*regions)] if len(modes) == len(regions) == 2 else regions
-    regions = functions.norm_written_out(regions)
+    regions = [*map(functions.returned_directly, functions.norm_written_out(regions))]
     regions += [gradients.python(functions.name_of(regions[0]), part.name) for part in backward]
     transposed = "], False, [" not in "".join(regions)
-    rounding = [part.name for part in parts if part.rounds]
-    tensor_cores = bool(rounding)
+    rounding = [part.name for part in parts if part.rounds and part.tf32]
+    tensor_cores = any(part.rounds for part in parts)
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
         for p, text in zip(parts, regions)
@@ -186,13 +198,14 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         header.header(found, ref, modes) + header.gradients(regions, bool(backward)),
         runtime.imports(network) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
-        + (header.served(arithmetics, bool(convolutions)) if tensor_cores else "")
+        + (header.served(arithmetics, bool(convolutions), bool(rounding)) if tensor_cores else "")
         + _strings(source),
         runtime.text(
             arithmetics,
             falls,
             tensor_cores,
-            rounding * (len(rounding) < len(parts)),
+            rounding,
+            len(rounding) < len(parts),
             convolve,
             statistics,
             any(not isinstance(e, int) and not e.is_Symbol for p in parts for shape in p.sized.shapes for e in shape),
@@ -200,7 +213,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             network,
             any(not shape for program in every for _, shape in program.outputs),
             any(part.programs["fp32"][0][1].optional for part in backward),
-            not any("_as_written(" in text for text in regions),
+            not any("as_written(" in text for text in regions),
         ),
         runtime.helpers("\n".join(regions), model),
         *(text for text in regions if text.startswith("def ")),

@@ -141,12 +141,13 @@ def by_one_function(train: str, evaluation: str) -> tuple[str, str]:
     for k, i in enumerate(norms):
         given = "*running" if len(norms) == 1 else f"*running[{2 * k}:{2 * k + 2}]"
         lines[i] = f"{lines[i][:-1]}, {given})"
-    said = mine[0].replace("):\n", ", *running):\n", 1).replace('."""', '. running: statistics of eval mode."""')
+    said = mine[0].replace(mine[1], "as_written")  # in either mode
+    said = said.replace("):\n", ", *running):\n", 1).replace('."""', '. running: statistics of eval mode."""')
     order = [all_.index(name) for name in [*names, *running]]
-    call = f"lambda *leaves: {mine[1]}(*leaves)[:1]"
+    call = "lambda *leaves: as_written(*leaves)[:1]"
     if order != sorted(order):
         listed = f"*[leaves[i] for i in ({', '.join(map(str, order))})]"
-        call = f"lambda convolve, *leaves: {mine[1]}(convolve, {listed})[:1]"
+        call = f"lambda convolve, *leaves: as_written(convolve, {listed})[:1]"
     return said + "\n".join(lines), call
 
 
@@ -176,6 +177,17 @@ def norm_written_out(regions: list[str]) -> list[str]:
     if re.search(rf"\b{name}\b", text) and name != result:
         return regions
     return [*regions[:i], text, *regions[i + 1 :]]
+
+
+RETURNED = re.compile(r"(?m)^    (?P<name>\w+) = (?P<made>[^\n]*)\n    return \[(?P=name), (?P<others>[^\n]*)\]$")
+
+
+def returned_directly(region: str) -> str:
+    """What is made last and only returned needs no name."""
+    match = RETURNED.search(region)
+    if not match or re.search(rf"\b{match['name']}\b", match["others"]):
+        return region
+    return f"{region[: match.start()]}    return [{match['made']}, {match['others']}]{region[match.end() :]}"
 
 
 def _as_derived(part, names: list[str], formula: list[str]) -> str:

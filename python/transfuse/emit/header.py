@@ -6,6 +6,7 @@ import re
 import textwrap
 
 from transfuse.emit.source import Reference
+from transfuse.emit.text.layout import WIDTH
 
 
 # Rules that move dimensions and no numbers: they are counted, not told.
@@ -62,7 +63,7 @@ def _beside(steps: list[str]) -> list[str]:
     """Rules that follow one another, two or three on a line where there is room."""
     lines: list[str] = []
     for step in steps:
-        if lines and len(lines[-1]) + len(step) <= 146:
+        if lines and len(lines[-1]) + len(step) <= WIDTH - 2:  # behind "# "
             lines[-1] += f"; {step.strip()}"
         else:
             lines.append(step)
@@ -126,19 +127,19 @@ def gradients(regions: list[str], own: bool) -> str:
     """What backward does, as the header says it. own: by kernels."""
     if own:
         return "\n# Gradients: kernels of their own; where a gradient is differentiated again PyTorch's operators compute it."
-    kinds = {"derivation's result": "_as_derived(", "model as written": "_as_written("}
+    kinds = {"derivation's result": "_as_derived(", "model as written": "as_written("}
     told = " or the ".join(kind for kind, mark in kinds.items() if any(mark in text for text in regions))
     return (
         f"\n# Gradients: PyTorch's operators differentiate the {told}, which has kernels of its own in forward alone."
     )
 
 
-def served(arithmetics: list[str], portable: bool) -> str:
-    """What the kernels are for, and what becomes of everything else."""
-    own = {"fp32": "fp32 (TF32)", "half": "16 bits", "strict": "strict fp32"}
+def served(arithmetics: list[str], portable: bool, tf32: bool) -> str:
+    """What the kernels are for, and what becomes of everything else. tf32: those for fp32 round to it."""
+    own = {"fp32": "fp32 (TF32)" if tf32 else "fp32", "half": "16 bits", "strict": "strict fp32"}
     ways = [
         *([] if "half" in arithmetics else ["16 bits are converted"]),
-        *([] if {"strict", "fp32"} & {*arithmetics} == {"strict", "fp32"} else
+        *([] if {"strict", "fp32"} <= {*arithmetics} or ("fp32" in arithmetics and not tf32) else
           [f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators"]),
         f"other GPUs and sizes {'the portable kernel' if portable else 'as well'}",
     ]  # fmt: skip

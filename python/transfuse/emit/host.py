@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from transfuse.emit.launches import Program, Told, written
 
-SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
 
 LAUNCH = r"""
 @HEADS@
@@ -236,14 +235,13 @@ def calls(program: Program, clusters: bool, hopper: bool, told: Told) -> list[st
 def _body(program: Program, made: list[str], workspace: str) -> list[str]:
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
     made, program = _said_where_given(made, program)
-    used = " ".join([*made, program.bytes, most, program.flops, *program.beyond])
+    used = " ".join([*made, program.bytes, most, *program.beyond])
     begins = [("at_0", f"asks ? 0 : (long long){workspace}"), *program.workspace[1:]] if program.workspace else []
     statements = _used([*program.extents, *begins], used)
     return [
         *_declared([(n, f) for n, f in statements if not n.startswith("at_")]),
         *([f"if ({' || '.join(program.beyond)}) return -2;"] if program.beyond else []),
         f"if ({most} >= 1ll << 31) return -1;",
-        *([f"if ({program.flops} < {SMALL}) return -3;"] if program.flops else []),
         *_declared([(n, f) for n, f in statements if n.startswith("at_")]),
         f"if (asks) return {_rooms(program)}{program.bytes.removeprefix(' + ') or '0'};",
         *made,
@@ -253,9 +251,7 @@ def _body(program: Program, made: list[str], workspace: str) -> list[str]:
 
 def _said_where_given(made: list[str], program: Program) -> tuple[list[str], Program]:
     """Multiples of a size stand where launches are given them, unless something else reads them."""
-    rest = " ".join(
-        [*(f for _, f in program.extents + program.workspace), program.bytes, program.flops, *program.largest]
-    )
+    rest = " ".join([*(f for _, f in program.extents + program.workspace), program.bytes, *program.largest])
     extents = []
     for name, formula in program.extents:
         word = re.compile(rf"(?<=, ){name}(?=[,)])")

@@ -58,6 +58,9 @@ class Told:
         return instead, left
 
 
+SMALL = 1.6e9  # flops of a convolution below which TF32 does not pay (tf32_pays in src/cuda/dense/tf32.cpp: two launches' time)
+
+
 @dataclass
 class Program:
     kernels: list[Kernel]
@@ -70,11 +73,17 @@ class Program:
     notes: list[str] = field(default_factory=list)
     entries: list[str] = field(default_factory=list)  # what the generators call the kernels
     largest: list[str] = field(default_factory=list)  # elements of the largest tensors: offsets have 32 bits
-    flops: str = ""  # of the convolutions that are computed in TF32
+    tf32: float = 0  # flops of its largest convolution that is computed in TF32, at the example's sizes
     beyond: list[str] = field(default_factory=list)  # conditions: a block would keep more than its text has room for
+    example: bool = False  # what `optimize` takes for the example's sizes, and for no others
     optional: list[int] = field(
         default_factory=list
     )  # outputs that a caller may go without: launches for them alone are left out
+
+    @property
+    def small(self) -> bool:
+        """Whether `optimize` would multiply in full fp32 at the example's sizes, because TF32 saves nothing there."""
+        return 0 < self.tf32 < SMALL
 
     @property
     def dense(self) -> int:
@@ -106,6 +115,14 @@ class Programs:
     def of(self, arithmetic: str) -> list[tuple[str, Program]]:
         """Where an arithmetic has none of its own, those of fp32."""
         return self[arithmetic if arithmetic in self else "fp32"]
+
+    def without_example(self) -> Programs:
+        """Without kernels that are for no sizes but the example's, where there are others for those."""
+        return Programs(
+            {key: list_[1:] if len(list_) > 1 and list_[0][1].example else list_ for key, list_ in self.stated.items()},
+            self.later,
+            self.alone,
+        )
 
     def without_general(self) -> Programs:
         """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""

@@ -89,7 +89,6 @@ def _counted(program: Program) -> Program:
         bytes=named(program.bytes),
         outputs=[(dtype, [named(e) for e in shape]) for dtype, shape in program.outputs],
         largest=[named(text) for text in program.largest],
-        flops=named(program.flops),
         beyond=[named(text) for text in program.beyond],
     )
 

@@ -97,7 +97,7 @@ OPTIONS_AND_FLAGS = f"""        flags = [@ELEMENT_FLAG@@TOLD_FLAG@{ARCH}, "-diag
         options = {{"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}}"""
 
 RUN = '''
-def prepared(name, leaves, at):
+@IN_TF32@def prepared(name, leaves, at@HALF@):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
@@ -112,7 +112,7 @@ def prepared(name, leaves, at):
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     shapes = @SHAPES@
-    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
+@STRICT@    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, @FULL@*rest
 
 
 def run(name, *given@WITHOUT@):
@@ -123,17 +123,27 @@ def run(name, *given@WITHOUT@):
 @LEAVES@
     at = [*map(torch.Tensor.data_ptr, leaves)]
     key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, pack, shapes, @WRITTEN@@RESULTS@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    function, counts, arch, need, pack, shapes, @FULL@@WRITTEN@@RESULTS@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at@HALF@))
 @PORTABLE@@OUT@    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, @STREAM@, arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
+'''
+
+# Where TF32 is allowed cuDNN still multiplies some problems in full fp32, and no rule says which (transfuse/precision.py).
+IN_TF32 = '''def in_tf32(written, given):
+    """Whether PyTorch multiplies in TF32 at these sizes, where it may: asked once, its convolutions are computed with and without."""
+    told, convolve = [], torch.ops.aten.convolution
+    written(lambda *operands: told.append(operands) or convolve(*operands), *given)
+    with torch.backends.cudnn.flags(True, allow_tf32=False):
+        exact = [convolve(*operands) for operands in told]
+    return any((convolve(*operands) - e).norm() >= 1e-6 * e.norm() for operands, e in zip(told, exact))
 '''
 
 ASK = """    function, arch = compiled(name, @DTYPE@first.device)
     need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)"""
 
 ASK_SEVERAL = """    need, told = None, @TOLD@
-    while need is None or need in OTHERWISE:  # @OTHER@
+    while need is None or need in OTHERWISE:  # rows of another length than the example's
         told = OTHERWISE.get(need, told)
         function, arch = compiled(name, @DTYPE@first.device, told)
         need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)"""
@@ -186,6 +196,7 @@ def text(
     falls: bool,
     tensor_cores: bool,
     rounding: list[str],
+    others: bool,
     convolve: str,
     statistics: bool,
     formulas: bool,
@@ -196,24 +207,21 @@ def text(
     derived: bool,
 ) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
-    has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32, where others do not.
+    has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32; others: some do not.
     statistics: there are outputs that stay fp32 whatever the leaves are. formulas: some leaf's extent is one of sizes. scalars: some
     output has no axes; of others the extents are given one by one, which PyTorch reads a microsecond faster. optional: some program
     has outputs that a caller may go without. derived: no function in PyTorch's operators has a convolution."""
-    others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
-    other = "; ".join(
-        [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
-         *(["rows of another length than the example's"] if "wide" in builds else [])]
-    )  # fmt: skip
-    told = '"TF32" if torch.backends.cudnn.allow_tf32 else "STRICT"' if "strict" in builds else '"TF32"'
+    told = '"TF32" if in_tf32(rest[0], leaves) else "STRICT"' if "strict" in builds else '"TF32"'
     told = f'"HALF" if leaves[0].dtype != torch.float32 else {told}' if "half" in builds else told
+    wide, asks = "wide" in builds, bool(rounding) and builds != ["half"]
     several, floats, halves = len(builds) > 1, tensor_cores and "half" not in builds, builds == ["half"]
-    portable_when, by, asked = "need == -2", "@CONVOLVE@", ""
-    if tensor_cores and "strict" not in builds and not halves:  # strict fp32 as written, by PyTorch's operators
-        strict = "not torch._C._get_cudnn_allow_tf32()"
-        strict = f"name in {json.dumps(rounding)} and {strict}" if rounding else strict
-        asked = f"    strict = {strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32\n"
-        portable_when, by = "strict or need in (-2, -3)", "torch.ops.aten.convolution if strict else @CONVOLVE@"
+    portable_when, by, strict = "need == -2", "@CONVOLVE@", ""
+    if rounding and "strict" not in builds and not halves:  # full fp32 as written, by PyTorch's operators
+        these = f"name in {json.dumps(rounding)}" if others else "rest[0]" if convolve else ""
+        exact = "not half" if floats else "leaves[0].dtype == torch.float32"
+        strict = " and ".join(filter(None, [these, exact, "need >= 0", "not in_tf32(rest[0], leaves)"]))
+        strict = f"    strict = {strict}\n"
+        portable_when, by = "strict or need == -2", "torch.ops.aten.convolution if strict else @CONVOLVE@"
         by = by if convolve else "@CONVOLVE@"
     elsewhere = ""
     if convolve.startswith("lambda "):
@@ -246,25 +254,29 @@ def text(
         "@NAME@": '"_".join(["transfuse_@DIGEST@", *key])' if several or not floats else 'f"transfuse_@DIGEST@_{key}"',
         "not in @TYPES@": "!= torch.float32" if floats else "not in ELEMENTS",
         "@NAMES@": "fp32 or 16 bits" if floats else "fp32, fp16 or bf16",
-        "@TF32@": "torch._C._get_cudnn_allow_tf32(), " if "strict" in builds else "",
+        "@TF32@": ("half, " if strict and floats else "") + ("torch._C._get_cudnn_allow_tf32(), " if asks else ""),
+        "@IN_TF32@": f"{IN_TF32}\n\n" if asks else "",
+        "@HALF@": ", half" if strict and floats else "",
+        "@STRICT@": strict,
+        "@FULL@": "strict, " if strict else "",
         "@TOLD_HERE@": ", told" if several else "",
         "@TOLD_KEY@": "told, " if several else "",
         "@TOLD_FLAG@": 'f"-D{told}", ' if several else "",
         "@SOURCE@": code,
-        "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other)
-        if others
+        "@ASK@": ASK_SEVERAL.replace("@TOLD@", told)
+        if wide
         else ASK.replace("first.device)", f"first.device, {told})")
         if several
         else ASK,
         "@DTYPE@first": "leaves[0]" if floats else "leaves[0].dtype, leaves[0]",
         "@DTYPE@": "" if floats else "dtype, ",
-        "@OTHERWISE@": "OTHERWISE = {" + ", ".join(f'{n}: "{b}"' for n, b in others) + "}\n" if others else "",
+        "@OTHERWISE@": 'OTHERWISE = {-4: "WIDE"}\n' if wide else "",
         "@WANTED@": "(n if isinstance(n, int) else sizes.setdefault(n, m) if n.isidentifier() else m)"
         if formulas
         else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
         "@ELSEWHERE@": "; what its kernels cannot take is computed as it is written" if falls else "",
         "@WRITTEN@": "written" if falls else "_",
-        "@PORTABLE@": f"{asked}    if {portable_when}:\n{elsewhere}        return {as_written}\n" if falls else "",
+        "@PORTABLE@": f"    if {portable_when}:\n{elsewhere}        return {as_written}\n" if falls else "",
         "@LEAVES@": leaves,
         "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
         "@RESULTS@": ", results" if statistics else "",

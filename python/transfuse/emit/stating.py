@@ -109,7 +109,7 @@ class Stating:
             first["notes"],
             [source["entry"] for source in first["sources"]],
             self._largest(),
-            self._flops(),
+            self._tf32(),
             self._beyond(),
         )
 
@@ -122,13 +122,11 @@ class Stating:
                 rooms[self.statement.state(kept).text] = match[2]
         return [f"{kept} > {room}" for kept, room in rooms.items() if not kept.isdigit()]
 
-    def _flops(self) -> str:
-        texts = [source["text"] for source in self.made[0]["sources"]]
+    def _tf32(self) -> float:
+        example = self.made[0]
+        texts = [source["text"] for source in example["sources"]]
         rounds = [i for i, text in enumerate(texts) if "tf32.tf32" in text and constants(text).get("TERMS") == 1]
-        launches = [i for i, launch in enumerate(self.made[0]["launches"]) if launch["source"] in rounds]
-        if not launches:
-            return ""
-        return self.statement.state([max(m["launches"][i]["flops"] for i in launches) for m in self.made]).text
+        return max((launch["flops"] for launch in example["launches"] if launch["source"] in rounds), default=0)
 
     def _largest(self) -> list[str]:
         counts = {tuple(int(np.prod(m["extents"][v])) for m in self.made) for v in range(len(self.made[0]["extents"]))}
