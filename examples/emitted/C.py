@@ -22,7 +22,6 @@
 
 import ctypes
 import struct
-
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
@@ -432,7 +431,6 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
     const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2, count_1 = ceil_div(depth * height, 256);
     const long long count_4 = (height + 7) / 4, count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
     if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
-    if (73728000 * batch * mid_depth * mid_height < 1600000000) return -3;
     const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512, at_4 = at_3 + 512 * batch;
     const long long at_5 = at_4 + 4096000, at_6 = at_5 + 512 * batch * count_1, at_7 = at_6 + 512, at_8 = at_7 + 1024, at_9 = at_8 + 67584;
     const long long at_10 = at_9 + 67584, at_11 = at_10 + 1024;
@@ -471,7 +469,6 @@ extern "C" long long convolve(float* const* leaf, const long long* size, cudaStr
     return (long long)cudaGetLastError();
 }
 """
-
 _built, _calls = {}, {}
 
 def compiled(name, device):
@@ -480,10 +477,18 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_dd23ef27c241_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_96bb4dcc2550_{key}", "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
-def prepared(name, leaves, at):
+def in_tf32(written, given):
+    """Whether PyTorch multiplies in TF32 at these sizes, where it may: asked once, its convolutions are computed with and without."""
+    told, convolve = [], torch.ops.aten.convolution
+    written(lambda *operands: told.append(operands) or convolve(*operands), *given)
+    with torch.backends.cudnn.flags(True, allow_tf32=False):
+        exact = [convolve(*operands) for operands in told]
+    return any((convolve(*operands) - e).norm() >= 1e-6 * e.norm() for operands, e in zip(told, exact))
+
+def prepared(name, leaves, at, half):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
@@ -499,7 +504,8 @@ def prepared(name, leaves, at):
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
-    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
+    strict = name in ["train"] and not half and need >= 0 and not in_tf32(rest[0], leaves)
+    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, strict, *rest
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written. Outputs behind `results` are fp32."""
@@ -509,10 +515,9 @@ def run(name, *given):
     half = (dtype := given[0].dtype) != torch.float32 and {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32
     leaves = [*map(torch.Tensor.contiguous, [t.float() for t in given] if half else given)]
     at = [*map(torch.Tensor.data_ptr, leaves)]
-    key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, pack, shapes, written, results = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
-    strict = name in ["train"] and not torch._C._get_cudnn_allow_tf32() and dtype == torch.float32
-    if strict or need in (-2, -3):
+    key = name, half, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
+    function, counts, arch, need, pack, shapes, strict, written, results = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at, half))
+    if strict or need == -2:
         convolve = torch.ops.aten.convolution if strict else lambda x, weight, bias, *_: run("convolve", x, weight, bias)[0]  # the portable kernel
         return [t if i < results else t.float() for i, t in enumerate(written(convolve, *given))]
     out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
@@ -524,22 +529,21 @@ def of(layer, *names):
     """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
     return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
 
-def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
+def as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
     """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes. running: statistics of eval mode."""
     conv_transpose3d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1)
     mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
     mean, variance = running or mul.new_zeros(2, mul.shape[1]).unbind()  # else the batch's, its variance unbiased
     batch_norm = torch.ops.aten.batch_norm(mul, batch_norm_weight, batch_norm_bias, mean, variance, not running, 1.0, 1e-05,
             torch.backends.cudnn.enabled)
-    adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1])
-    return [adaptive_avg_pool3d, mean, variance]
+    return [torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1]), mean, variance]
 
 # Of each program: leaves' shapes (words: sizes that vary; the last 2: eval mode's); outputs'; how PyTorch computes them; how many have gradients.
 LEAVES = [("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
           ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)), ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,))]
 PROGRAMS = {
-    "train": (LEAVES, lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], train_as_written, 1),
-    "eval": (LEAVES, lambda **sizes: PROGRAMS["train"][1](**sizes)[:1], lambda *leaves: train_as_written(*leaves)[:1], 1),
+    "train": (LEAVES, lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], as_written, 1),
+    "eval": (LEAVES, lambda **sizes: PROGRAMS["train"][1](**sizes)[:1], lambda *leaves: as_written(*leaves)[:1], 1),
     "convolve": (LEAVES[:3], lambda batch, depth, height, width: [(batch, 128, depth + 4, height + 4, width + 4)], None, 1),
 }
 
@@ -551,7 +555,6 @@ class Differentiable(torch.autograd.Function):
         ctx.name, out = name, run(name, *leaves)
         ctx.mark_non_differentiable(*out[PROGRAMS[name][-1] :])
         return tuple(out)
-
     @staticmethod
     def backward(ctx, *gradients):
         again, (*_, written, results) = torch.is_grad_enabled(), PROGRAMS[ctx.name]
@@ -571,7 +574,6 @@ class ModelNew(nn.Module):
         self.scale_factor = scale_factor
         self.batch_norm = nn.BatchNorm3d(out_channels)
         self.global_avg_pool = nn.AdaptiveAvgPool3d((1, 1, 1))
-
     def forward(self, x):
         compute = super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run
         if self.training:
