@@ -46,21 +46,25 @@ static bool barrier_done(Barrier& b, int parity) { return barrier_done(shared_ad
 static void barrier_wait(Barrier& b, int parity) { barrier_wait(shared_address(&b), parity); }
 static void barrier_arrive(Barrier& b) { barrier_arrive(shared_address(&b)); }
 static long long owed;  // bytes of the last expectation that no copy has brought: copies follow before anybody else runs
-static void barrier_expect(Barrier& b, int bytes) { owed ? abort() : void(owed = bytes); barrier_arrive(b); }
+// Barriers by their address in shared memory, as generators write them, or by reference, as brief texts do.
+static void barrier_expect(unsigned b, int bytes) { owed ? abort() : void(owed = bytes); barrier_arrive(b); }
+static void barrier_expect(Barrier& b, int bytes) { barrier_expect(shared_address(&b), bytes); }
 static void barrier_named(int id) { barrier_named(id, 128); }
 static void barrier_fence() {}
 static void fence_proxy() {}
-static void copy_bulk(unsigned to, const void* from, int bytes, Barrier&) { owed -= bytes, copy_bytes(to, from, true, bytes); }
+static void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { owed -= bytes, copy_bytes(to, from, true, bytes); }
+static void copy_bulk(unsigned to, const void* from, int bytes, Barrier&) { copy_bulk(to, from, bytes, 0u); }
 static void copy_bulk(void* to, const void* from, int bytes, Barrier& b) { copy_bulk(shared_address(to), from, bytes, b); }
 static void copy_4(void* to, const void* from, bool inside = true) { copy_4(shared_address(to), from, inside); }
 static void copy_8(void* to, const void* from, bool inside = true) { copy_8(shared_address(to), from, inside); }
 static void copy_16(void* to, const void* from, bool inside = true) { copy_16(shared_address(to), from, inside); }
 struct TensorMap { HostBoxes boxes; };
-static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier&) {
+static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, unsigned) {
     long long bytes = map->boxes.element;
     for (int extent : map->boxes.box) bytes *= extent;
     owed -= bytes, copy_host_box(to, map->boxes, {a, b, c, d, e});
 }
+static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier& f) { copy_box(to, map, a, b, c, d, e, 0u); }
 static void copy_box(void* to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier& f) {
     copy_box(shared_address(to), map, a, b, c, d, e, f);
 }
