@@ -183,8 +183,7 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     if fast.small:
         fast = state(at, rows, True, "f32", f"{name}_", fixed)
     rounded = "tf32" if fast.tf32 else ""
-    conditions = [f"{s} == {at.example[s]}" for s in fixed]
-    conditions += [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1 and s not in fixed]
+    conditions = _taken(at, fast.grains, fixed)
     if not fast.dense:
         when = " && ".join([*conditions, "aligned"])
         fast = in_16_bits(fast, at, rows, f"{name}_", fixed)
@@ -198,7 +197,7 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
         later["strict"] = lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))]
     alone = {}
     if not known and inner.name not in fixed and fast.dense <= MOST:
-        own = " && ".join(["arch == 90", f"{inner.name} == {at.example[inner.name]}", "aligned"])
+        own = " && ".join(["arch == 90", *_taken(at, fast.grains, (inner.name,)), "aligned"])
         if _rows_share_padding(at, "rows", "f16"):
             rows16 = lambda: (own, state(at, "rows", True, "f16", f"{name}_rows_", (inner.name,)))  # noqa: E731
             alone = {"half": lambda: [rows16(), *later["half"]()]}
@@ -206,6 +205,12 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
             own_rows = state(at, f"{rounded} rows", True, "f32", f"{name}_", (inner.name,))
             return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alone)
     return Programs({"fp32": [(when, fast)]}, later, alone)
+
+
+def _taken(at: Sized, grains: dict[str, int], fixed: tuple[str, ...]) -> list[str]:
+    """Which sizes kernels take: those that are fixed as they are, of the others multiples of what the example's are."""
+    conditions = [f"{s} == {at.example[s]}" for s in fixed]
+    return conditions + [f"{s} % {g} == 0" for s, g in grains.items() if g > 1 and s not in fixed]
 
 
 def _rows_share_padding(at: Sized, options: str, dtype: str) -> bool:

@@ -141,6 +141,6 @@ def served(arithmetics: list[str], portable: bool, tf32: bool) -> str:
         *([] if "half" in arithmetics else ["16 bits are converted"]),
         *([] if {"strict", "fp32"} <= {*arithmetics} or ("fp32" in arithmetics and not tf32) else
           [f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators"]),
-        f"other GPUs and sizes {'the portable kernel' if portable else 'as well'}",
+        "other sizes too, other GPUs the portable kernel" if portable else "other GPUs and sizes as well",
     ]  # fmt: skip
     return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(ways)}.\n"

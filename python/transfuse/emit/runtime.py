@@ -215,17 +215,18 @@ def text(
     told = f'"HALF" if leaves[0].dtype != torch.float32 else {told}' if "half" in builds else told
     wide, asks = "wide" in builds, bool(rounding) and builds != ["half"]
     several, floats, halves = len(builds) > 1, tensor_cores and "half" not in builds, builds == ["half"]
-    portable_when, by, strict = "need == -2", "@CONVOLVE@", ""
+    # cuDNN is faster than the portable kernel by far, which is for GPUs that none of the others runs on.
+    portable_when, strict = "need == -2", ""
+    by = "torch.ops.aten.convolution if arch == 90 else @CONVOLVE@" if convolve else "@CONVOLVE@"
     if rounding and "strict" not in builds and not halves:  # full fp32 as written, by PyTorch's operators
         these = f"name in {json.dumps(rounding)}" if others else "rest[0]" if convolve else ""
         exact = "not half" if floats else "leaves[0].dtype == torch.float32"
         strict = " and ".join(filter(None, [these, exact, "need >= 0", "not in_tf32(rest[0], leaves)"]))
         strict = f"    strict = {strict}\n"
-        portable_when, by = "strict or need == -2", "torch.ops.aten.convolution if strict else @CONVOLVE@"
-        by = by if convolve else "@CONVOLVE@"
+        portable_when = "strict or need == -2"
     elsewhere = ""
     if convolve.startswith("lambda "):
-        elsewhere, by = f"        convolve = {by.replace('@CONVOLVE@', convolve)}  # the portable kernel\n", "convolve"
+        elsewhere, by = f"        convolve = {by.replace('@CONVOLVE@', convolve)}  # portable\n", "convolve"
     as_written = f"written({by}, *given)"
     if statistics:
         as_written = f"[t if i < results else t.float() for i, t in enumerate({as_written})]"

@@ -171,5 +171,5 @@ def samples(symbols: list[Symbol], count: int, seed: int, aligned: bool, edges=(
                 size = max(size // edge, 1) * edge + chance.choice((0, 0, -step, step, 1, -1, 2, -2))
             sizes[symbol.name] = max((size + step - 1) // step, -(-9 // step)) * step
         yield sizes
-    for _ in range(count // 5):
-        yield {s.name: max(chance.randint(9, 15) // steps[s.name], 1) * steps[s.name] for s in symbols}
+    for _ in range(count // 3):
+        yield {s.name: steps[s.name] * chance.randint(-(-9 // steps[s.name]), max(15 // steps[s.name], 4)) for s in symbols}

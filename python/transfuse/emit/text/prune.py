@@ -302,7 +302,8 @@ def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:
     return [Node("leaf", [*items, node.items[-1]], note=node.note, beside=node.beside)]
 
 
-def _dropped(nodes: list[Node], counts: dict[str, int], depth: int) -> list[Node]:
+def _dropped(nodes: list[Node], counts: dict[str, int], depth: int, members: bool = False) -> list[Node]:
+    """members: what is declared here others may read, who have one of the struct."""
     out = []
     if depth > 1 and all(n.kind != "definition" for n in nodes):
         counts = _counts(nodes)  # another block may have names like these
@@ -311,13 +312,14 @@ def _dropped(nodes: list[Node], counts: dict[str, int], depth: int) -> list[Node
             text = plain(node.items)
             if text.startswith("(void)") or ((match := ASKED.match(text)) and counts[match[1]] == 1):
                 continue
-            out += [node] if not depth else _declaring(node, counts)
+            out += [node] if not depth or members else _declaring(node, counts)
             continue
+        struct = any(t.text == "struct" for t in node.items) if node.kind == "definition" else members
         out.append(
             Node(
                 node.kind,
                 node.items,
-                _dropped(node.children, counts, depth + 1),
+                _dropped(node.children, counts, depth + 1, struct),
                 _dropped(node.orelse, counts, depth + 1),
                 node.note,
                 node.flat,
