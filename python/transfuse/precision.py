@@ -119,6 +119,13 @@ def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int], ours) -> tu
     return forward, bool(seen.backward) and all(seen.backward)
 
 
+def rounds(eager, leaves: list, sizes: list) -> bool:
+    """Whether any of PyTorch's convolutions of these leaves uses TF32."""
+    with _Convolutions() as seen, torch.no_grad():
+        eager(*leaves, *sizes)
+    return any(seen.forward)
+
+
 def _as_exact(ours, eager, leaves: tuple, sizes: tuple) -> bool:
     """Whether ours errs no more than PyTorch, which uses TF32 in part."""
     own = [leaf.detach() for leaf in leaves]

@@ -27,7 +27,7 @@ def device_part(source: str) -> str:
 
 BUILDS = {
     "fp32": ["-DSTORED=float"],
-    "wide": ["-DSTORED=float", "-DWIDE"],
+    "wide": ["-DSTORED=float", "-DANY_WIDTH"],
     "strict": ["-DSTORED=float", "-DSTRICT"],
     "half": ["-DSTORED=Half", "-DHALF"],
 }

@@ -10,7 +10,7 @@ from test_emit_emulated import deviation, emulated
 
 from transfuse import emit
 from transfuse.emit.file import _close
-from transfuse.emit.launches import Program, Programs
+from transfuse.emit.launches import Launch, Program
 
 MODEL = """import torch
 import torch.nn as nn
@@ -80,11 +80,10 @@ def test_an_example_for_which_tf32_saves_nothing_is_multiplied_in_full(tmp_path)
     assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())
 
 
-def test_kernels_for_the_example_alone_can_be_left_out():
-    program = lambda example: Program([], [], [], [], "", [], {}, example=example)  # noqa: E731
-    programs = Programs({"fp32": [("a", program(True)), ("b", program(False))], "wide": [("c", program(True))]})
-    left = programs.without_example()
-    assert [c for c, _ in left["fp32"]] == ["b"] and [c for c, _ in left["wide"]] == ["c"]
+def test_launches_are_of_a_kind_whatever_their_sizes():
+    program = lambda note: Program([], [Launch(None, "", 256, 0, 1, False, note)], [], [], "", [], {})  # noqa: E731
+    assert program("sums of 462 blocks[2,3]").kinds == program("sums of 396 blocks[16,3,1]").kinds
+    assert program("4x1 outputs a thread").kinds != program("4x4 outputs a thread").kinds
 
 
 def test_a_comment_at_the_end_of_a_string_stays_in_it():

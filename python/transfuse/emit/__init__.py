@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from transfuse import library, problem
+from transfuse import library, precision, problem
 from transfuse.capture import capture
 from transfuse.emit import cpu, file, gradients, runtime
 from transfuse.emit.formula import Unstated
@@ -18,6 +19,7 @@ from transfuse.emit.source import Reference, reference, undefined
 from transfuse.emit.launches import Programs
 from transfuse.emit.program import in_16_bits, state
 from transfuse.emit.sizes import Sized, sized
+from transfuse.emit.sizes import at as extent_at
 from transfuse.problem import ProblemError
 from transfuse.options import Options
 from transfuse.regions import Cut, cut
@@ -154,9 +156,8 @@ def with_example(part: Part) -> None:
         own = state(at, "tf32 own", True, "f32", f"{part.name}_example_", tuple(at.example))
     except (Unstated, ValueError, library.CompileError):  # a file cannot say what they read
         return
-    if [launch.note for launch in own.launches] == [launch.note for launch in variants[0][1].launches]:
+    if own.kinds == variants[0][1].kinds:
         return
-    own = replace(own, example=True)
     variants[:] = [(condition, own), *(variant for variant in variants if variant[0] != condition)]
 
 
@@ -180,7 +181,7 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     known = inner is None or inner.behind is not None  # rows have one length at every size
     rows = " rows" if known else ""
     fast = state(at, f"tf32{rows}", True, "f32", f"{name}_", fixed)
-    if fast.small:
+    if fast.small or (fast.tf32 and _multiplies_fully(at)):
         fast = state(at, rows, True, "f32", f"{name}_", fixed)
     rounded = "tf32" if fast.tf32 else ""
     conditions = _taken(at, fast.grains, fixed)
@@ -205,6 +206,20 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
             own_rows = state(at, f"{rounded} rows", True, "f32", f"{name}_", (inner.name,))
             return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alone)
     return Programs({"fp32": [(when, fast)]}, later, alone)
+
+
+def _multiplies_fully(at: Sized) -> bool:
+    """Whether PyTorch multiplies the example in full fp32 although TF32 is allowed, as far as a GPU is here to be asked: `optimize` does
+    what it does."""
+    types = re.findall(r"= (?:input|param) (\w+)\[", at.region.text)
+    if not torch.cuda.is_available() or not precision.allows_tf32() or {*types} != {"f32"}:
+        return False
+    shapes = [[extent_at(extent, at.example) for extent in shape] for shape in at.shapes]
+    sizes = [extent_at(number, at.example) for number in at.numbers]
+    try:
+        return not precision.rounds(at.region.eager, [torch.rand(shape, device="cuda") for shape in shapes], sizes)
+    except torch.OutOfMemoryError:
+        return False
 
 
 def _taken(at: Sized, grains: dict[str, int], fixed: tuple[str, ...]) -> list[str]:

@@ -48,12 +48,7 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     if half and any("half" in part.programs for mode in alone for part in mode.parts):
         with suppress(Unstated, library.CompileError):  # for no sizes but the example's: 16 bits are converted then
             return _shortest(found, ref, alone, "half")[1]
-    own = any(program.example for mode in modes for part in mode.parts for _, program in part.programs["fp32"])
-    general = [replace(mode, parts=[_less(part, [_without_example]) for part in mode.parts]) for mode in modes]
     modes, text = _shortest(found, ref, modes, "fp32")
-    if own and text.count("\n") >= LONGEST:
-        shorter = _shortest(found, ref, general, "fp32")
-        modes, text = shorter if shorter[1].count("\n") < LONGEST else (modes, text)
     taken = ["fp32"]
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
@@ -120,11 +115,6 @@ def _shorter(part):
     as written: a second formula of the model would have to be read as well."""
     plain = part.programs.without_general().changed(quotients.plainly).changed(follows.strides)
     return replace(part, programs=plain, derived=False, follows=True)
-
-
-def _without_example(part):
-    """Without the kernels that `optimize` takes for the example's sizes alone."""
-    return part if part.network else replace(part, programs=part.programs.without_example())
 
 
 def _standing_alone(part):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -75,10 +76,14 @@ class Program:
     largest: list[str] = field(default_factory=list)  # elements of the largest tensors: offsets have 32 bits
     tf32: float = 0  # flops of its largest convolution that is computed in TF32, at the example's sizes
     beyond: list[str] = field(default_factory=list)  # conditions: a block would keep more than its text has room for
-    example: bool = False  # what `optimize` takes for the example's sizes, and for no others
     optional: list[int] = field(
         default_factory=list
     )  # outputs that a caller may go without: launches for them alone are left out
+
+    @property
+    def kinds(self) -> list[str]:
+        """What its launches are, whatever the sizes: how they were cut, without shapes and numbers of blocks."""
+        return [re.sub(r"\[[\d,]*\]|\d+ blocks", "", launch.note) for launch in self.launches]
 
     @property
     def small(self) -> bool:
@@ -115,14 +120,6 @@ class Programs:
     def of(self, arithmetic: str) -> list[tuple[str, Program]]:
         """Where an arithmetic has none of its own, those of fp32."""
         return self[arithmetic if arithmetic in self else "fp32"]
-
-    def without_example(self) -> Programs:
-        """Without kernels that are for no sizes but the example's, where there are others for those."""
-        return Programs(
-            {key: list_[1:] if len(list_) > 1 and list_[0][1].example else list_ for key, list_ in self.stated.items()},
-            self.later,
-            self.alone,
-        )
 
     def without_general(self) -> Programs:
         """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""

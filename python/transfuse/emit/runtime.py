@@ -271,7 +271,7 @@ def text(
         else ASK,
         "@DTYPE@first": "leaves[0]" if floats else "leaves[0].dtype, leaves[0]",
         "@DTYPE@": "" if floats else "dtype, ",
-        "@OTHERWISE@": 'OTHERWISE = {-4: "WIDE"}\n' if wide else "",
+        "@OTHERWISE@": 'OTHERWISE = {-4: "ANY_WIDTH"}\n' if wide else "",
         "@WANTED@": "(n if isinstance(n, int) else sizes.setdefault(n, m) if n.isidentifier() else m)"
         if formulas
         else "(n if isinstance(n, int) else sizes.setdefault(n, m))",

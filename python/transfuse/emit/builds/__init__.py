@@ -17,7 +17,7 @@ from transfuse.emit.builds.manners import written_alike
 from transfuse.emit.text.layout import WIDTH
 from transfuse.emit.text.tokens import Token, closing, split, tokens
 
-FLAGS = {"fp32": "", "wide": "WIDE", "strict": "STRICT", "half": "HALF"}  # what the compiler is told
+FLAGS = {"fp32": "", "wide": "ANY_WIDTH", "strict": "STRICT", "half": "HALF"}  # what the compiler is told
 
 
 def merged(texts: dict[str, str], plainly: bool = False) -> str:
