@@ -278,8 +278,10 @@ def test_functions_of_a_struct_that_need_no_object_say_so():
 
 def test_a_variants_products_are_told_where_the_tile_lies_if_they_ask():
     call = "    multiply<WG>(acc, patch, weights, b, k, stage, warpgroup, at, slab, slab_turn, held);"
-    assert selected.chosen(call, True).count("warpgroup, at, slab") == 2
-    assert selected.chosen(call, False).count("warpgroup, slab") == 2
+    assert selected.chosen(call, True, 2).count("warpgroup, at, slab") == 2
+    assert selected.chosen(call, False, 2).count("warpgroup, slab") == 2
+    three = selected.chosen(call, False, 3)
+    assert "if (at.variant == 1) multiply<WG, 1>(" in three and "else multiply<WG, 2>(" in three
 
 
 def test_builds_that_nothing_else_falls_to_are_asked_for_at_once():

@@ -299,3 +299,17 @@ def test_a_block_has_a_name_where_more_than_two_jobs_ask_for_it():
     third = " else {\n        h(block0 - 10);\n    }"
     assert "block0" not in tidy(first + second) and "(blockIdx.x - 1) * 256 + threadIdx.x" in tidy(first + second)
     assert "block0 = blockIdx.x" in tidy(first + "if (block0 < 10) " + second + third)
+
+
+def test_a_parameter_that_is_called_like_a_loops_counter_stays():
+    text = """void f(float* v) {
+    for (int b = 0; b < BLOCKS; b++) {
+        v[b] = both(v[b], [](float a, float b) { return max(a, b); });
+    }
+}"""
+    assert "v[0] = both(v[0], [](float a, float b) { return max(a, b); });" in specialised(text, {"BLOCKS": 1})
+
+
+def test_members_that_a_struct_itself_does_not_read_stay():
+    text = "struct Turns {\n    int begins = 0, later = 0;\n    void f(int turn) { (turn < FEW ? begins : later) |= turn; }\n};"
+    assert "int begins = 0, later = 0;" in specialised(text, {"FEW": 8})

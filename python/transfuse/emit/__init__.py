@@ -153,7 +153,8 @@ def with_example(part: Part) -> None:
     at, variants = part.sized, part.programs["fp32"]
     condition = " && ".join(["arch == 90", *(f"{s} == {size}" for s, size in at.example.items()), "aligned"])
     try:
-        own = state(at, "tf32 own", True, "f32", f"{part.name}_example_", tuple(at.example))
+        how = "own" if part.programs.full else "tf32 own"
+        own = state(at, how, True, "f32", f"{part.name}_example_", tuple(at.example))
     except (Unstated, ValueError, library.CompileError):  # a file cannot say what they read
         return
     if own.kinds == variants[0][1].kinds:
@@ -181,7 +182,8 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     known = inner is None or inner.behind is not None  # rows have one length at every size
     rows = " rows" if known else ""
     fast = state(at, f"tf32{rows}", True, "f32", f"{name}_", fixed)
-    if fast.small or (fast.tf32 and _multiplies_fully(at)):
+    full = fast.small or (fast.tf32 > 0 and _multiplies_fully(at))
+    if full:
         fast = state(at, rows, True, "f32", f"{name}_", fixed)
     rounded = "tf32" if fast.tf32 else ""
     conditions = _taken(at, fast.grains, fixed)
@@ -189,9 +191,9 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
         when = " && ".join([*conditions, "aligned"])
         fast = in_16_bits(fast, at, rows, f"{name}_", fixed)
         if len(fast.kernels) > FEW or fixed:  # as many again for all other sizes would be too much to read
-            return Programs({"fp32": [(when, fast)]})
+            return Programs({"fp32": [(when, fast)]}, full=full)
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
-        return Programs({"fp32": [(when, fast), ("", general)]})
+        return Programs({"fp32": [(when, fast), ("", general)]}, full=full)
     when = " && ".join(["arch == 90", *conditions, "aligned"])
     later = {"half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))]}
     if rounded:
@@ -204,8 +206,8 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
             alone = {"half": lambda: [rows16(), *later["half"]()]}
         if _rows_share_padding(at, f"{rounded} rows", "f32"):
             own_rows = state(at, f"{rounded} rows", True, "f32", f"{name}_", (inner.name,))
-            return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alone)
-    return Programs({"fp32": [(when, fast)]}, later, alone)
+            return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alone, full)
+    return Programs({"fp32": [(when, fast)]}, later, alone, full)
 
 
 def _multiplies_fully(at: Sized) -> bool:

@@ -104,6 +104,7 @@ class Programs:
     stated: dict[str, list[tuple[str, Program]]]
     later: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)
     alone: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)  # in a file of their own
+    full: bool = False  # for fp32 there are kernels in full fp32 alone, because `optimize` multiplies the example so
 
     @property
     def arithmetics(self) -> list[str]:

@@ -404,7 +404,10 @@ def variants_chosen(sources: list[list[Chunk]]) -> None:
     for source in sources:
         if own := [c.text for c in source if "multiply" in c.names and "int VARIANT" in c.text]:
             placed = "const Place& at" in own[0].split(") {")[0]
-            source[:] = [replace(c, text=chosen(c.text, placed)) if "multiply<WG>(" in c.text else c for c in source]
+            every = "\n".join(c.text for c in source if not c.kernel)
+            count = re.search(r"\bat\.variant = [^;]*% (\w+);", every)[1]
+            count = int(count) if count.isdigit() else agreed(constants(every)[count])
+            source[:] = [replace(c, text=chosen(c.text, placed, count)) if "multiply<WG>(" in c.text else c for c in source]
 
 
 def members_used_once(sources: list[list[Chunk]]) -> None:

@@ -104,7 +104,7 @@ def _listed(values: list[int]) -> str:
 CALL = re.compile(r"( +)multiply<WG>\((.*)\);")
 
 
-def chosen(text: str, placed: bool) -> str:
+def chosen(text: str, placed: bool, variants: int) -> str:
     """The call of a function that is one for each variant. placed: it is told where the tile lies all the same."""
     match = CALL.search(text)
     given = match[2]
@@ -114,5 +114,6 @@ def chosen(text: str, placed: bool) -> str:
         made = f"{match[1]}const unsigned patch = {patch}, weights = {weights};\n"
         given = given.replace(found[0], "patch, weights")
     given = given if placed else given.replace(" at,", "", 1)
-    calls = f"{match[1]}if (at.variant == 0) multiply<WG, 0>({given});\n{match[1]}else multiply<WG, 1>({given});"
-    return text.replace(match[0], made + calls)
+    asked = [*(f"if (at.variant == {v}) " for v in range(variants - 1)), ""]
+    calls = [f"{when}multiply<WG, {v}>({given});" for v, when in enumerate(asked)]
+    return text.replace(match[0], made + match[1] + f"\n{match[1]}else ".join(calls))

@@ -11,7 +11,7 @@ from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.ranges import THREADS, WARPGROUP, Range, interval, parted, turns, value
 from transfuse.emit.text.statements import Node, every
-from transfuse.emit.text.tokens import Token, split, tokens
+from transfuse.emit.text.tokens import Token, closing, split, tokens
 from transfuse.emit.text.values import Function, declared, vector
 
 
@@ -213,8 +213,21 @@ def _substituted(nodes: list[Node], name: str, number: str = "0") -> list[Node]:
 
 def _read_as(items: list[Token], name: str, number: str) -> list[Token]:
     members = [False, *(t.text in (".", "->") for t in items)]
-    named = [t.text == name and not member for t, member in zip(items, members)]
+    hidden = _hidden(items, name)
+    named = [t.text == name and not member and i not in hidden for i, (t, member) in enumerate(zip(items, members))]
     return [Token("number", number, t.space) if n else t for t, n in zip(items, named)]
+
+
+def _hidden(items: list[Token], name: str) -> set[int]:
+    """Places within functions that have a parameter of that name: [](float a, float b) { … }."""
+    found: set[int] = set()
+    for i, token in enumerate(items):
+        if token.text == "]" and i + 1 < len(items) and items[i + 1].text == "(":
+            end = closing(items, i + 1)
+            told = any(t.text == name and items[k - 1].kind == "word" for k, t in enumerate(items[:end]) if k > i + 2)
+            if told and end + 1 < len(items) and items[end + 1].text == "{":
+                found |= set(range(i, closing(items, end + 1)))
+    return found
 
 
 NAMED = re.compile(r"^(?:const |constexpr |static )*[A-Za-z_][\w<>, ]*?[*& ]+(\w+)(?: =|\[|;|\()")
