@@ -6,6 +6,8 @@ from transfuse.emit import alike, functions, places, runtime, selected, written_
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text import loops, same, short, specialised
 from transfuse.emit.text.pieces import shared_pieces
+from transfuse.emit.text.statements import Parser
+from transfuse.emit.text.tokens import tokens
 
 
 def test_names_that_one_block_never_reads_are_gone_though_another_does():
@@ -332,3 +334,10 @@ def test_rows_behind_one_another_need_no_quotient():
     assert loops.rows_in_a_line(ROWS % "pitch") == ROWS % "pitch"  # slices do not follow one another
     asked = ROWS % "width" + "    if (i > 0) f();\n"
     assert loops.rows_in_a_line(asked) == asked
+
+
+def test_tables_of_blocks_that_have_one_name_are_not_one():
+    block = "if (met(%d)) { static constexpr int pixel[] = {%d, %d}; f(pixel[0]); }"
+    body = " ".join(block % (k, 7 * k, 9) for k in range(2))
+    nodes = Parser(tokens(f"if (at.variant == 0) {{ {body} }} else if (at.variant == 1) {{ {body} }}")).body()
+    assert selected.selected(nodes) == nodes

@@ -68,6 +68,9 @@ static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int
 static void copy_box(void* to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier& f) {
     copy_box(shared_address(to), map, a, b, c, d, e, f);
 }
+static void copy_box(void* to, const TensorMap* map, int a, int c, int d, int e, Barrier& f) {  // whole images in a line: no second axis
+    copy_box(to, map, a, 0, c, d, e, f);
+}
 template <class T = STORED>
 TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5], int swizzle = 0,
     int dtype = 7) {

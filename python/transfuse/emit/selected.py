@@ -50,16 +50,22 @@ def _choices(nodes: list[Node], at: int) -> tuple[str, list[list[Node]], int]:
     return name, blocks, max(end, at + 1)
 
 
-def _choice(nodes: list[Node]) -> Choice:
+def _choice(nodes: list[Node]) -> Choice | None:
+    """None where tables of several blocks have one name."""
     with wide(ENDLESS):
         text = "\n".join(printed(nodes))
     tables: dict[str, list[int]] = {}
     for match in TABLES.finditer(text):
-        tables |= {name: [int(n) for n in numbers.split(",")] for name, numbers in TABLE.findall(match[1])}
+        found = {name: [int(n) for n in numbers.split(",")] for name, numbers in TABLE.findall(match[1])}
+        if tables.keys() & found.keys():
+            return None
+        tables |= found
     return Choice(tables, tokens(TABLES.sub("", text)))
 
 
-def _merged(choices: list[Choice], selector: str) -> list[str] | None:
+def _merged(choices: list[Choice | None], selector: str) -> list[str] | None:
+    if None in choices:
+        return None
     first = choices[0]
     alike = lambda c: [t.text if t.kind != "number" else "#" for t in c.rest]  # noqa: E731
     if any(alike(c) != alike(first) or list(c.tables) != list(first.tables) for c in choices):
