@@ -27,7 +27,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-# For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
+# For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other sizes too, other GPUs the portable kernel.
 SOURCE = r"""
 #define UNROLL _Pragma("unroll")
 #define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
@@ -477,7 +477,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_96bb4dcc2550_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_14e32eda7faf_{key}", "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 def in_tf32(written, given):
@@ -518,7 +518,7 @@ def run(name, *given):
     key = name, half, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
     function, counts, arch, need, pack, shapes, strict, written, results = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at, half))
     if strict or need == -2:
-        convolve = torch.ops.aten.convolution if strict else lambda x, weight, bias, *_: run("convolve", x, weight, bias)[0]  # the portable kernel
+        convolve = torch.ops.aten.convolution if arch == 90 else lambda x, weight, bias, *_: run("convolve", x, weight, bias)[0]  # portable
         return [t if i < results else t.float() for i, t in enumerate(written(convolve, *given))]
     out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
     if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):

@@ -15,7 +15,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-# For fp32 (TF32) and 16 bits and strict fp32 on sm_90a; other GPUs and sizes the portable kernel.
+# For fp32 (TF32) and 16 bits and strict fp32 on sm_90a; other sizes too, other GPUs the portable kernel.
 SOURCE = r"""
 #if defined(STRICT)
 #define PICK(tf32, strict, half) (strict)
@@ -505,7 +505,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_16f688bd7e37", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_90b89a18fee6", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
@@ -546,7 +546,7 @@ def run(name, *given):
     key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
     function, counts, arch, need, pack, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
     if need == -2:
-        convolve = lambda x, weight, *_: run("convolve", x, weight)[0]  # the portable kernel
+        convolve = torch.ops.aten.convolution if arch == 90 else lambda x, weight, *_: run("convolve", x, weight)[0]  # portable
         return written(convolve, *given)
     out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
     if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):

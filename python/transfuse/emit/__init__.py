@@ -153,8 +153,10 @@ def with_example(part: Part) -> None:
     at, variants = part.sized, part.programs["fp32"]
     condition = " && ".join(["arch == 90", *(f"{s} == {size}" for s, size in at.example.items()), "aligned"])
     try:
-        how = "own" if part.programs.full else "tf32 own"
-        own = state(at, how, True, "f32", f"{part.name}_example_", tuple(at.example))
+        told = True, "f32", f"{part.name}_example_", tuple(at.example)
+        own = state(at, "own" if part.programs.full else "tf32 own", *told)
+        if own.tf32 and not part.tf32 and _multiplies_fully(at):  # which those for all sizes had no reason to ask
+            own = state(at, "own", *told)
     except (Unstated, ValueError, library.CompileError):  # a file cannot say what they read
         return
     if own.kinds == variants[0][1].kinds:
