@@ -16,7 +16,7 @@ from transfuse.capture import capture
 from transfuse.emit import cpu, file, gradients, runtime
 from transfuse.emit.formula import Unstated
 from transfuse.emit.source import Reference, reference, undefined
-from transfuse.emit.launches import Programs
+from transfuse.emit.launches import Program, Programs
 from transfuse.emit.program import in_16_bits, state
 from transfuse.emit.sizes import Sized, sized
 from transfuse.emit.sizes import at as extent_at
@@ -152,16 +152,20 @@ def with_example(part: Part) -> None:
     """Beside its kernels for all sizes those that `optimize` takes for the example's, where they are others: some rest on the sizes."""
     at, variants = part.sized, part.programs["fp32"]
     condition = " && ".join(["arch == 90", *(f"{s} == {size}" for s, size in at.example.items()), "aligned"])
-    try:
-        told = True, "f32", f"{part.name}_example_", tuple(at.example)
-        own = state(at, "own" if part.programs.full else "tf32 own", *told)
-        if own.tf32 and not part.tf32 and _multiplies_fully(at):  # which those for all sizes had no reason to ask
-            own = state(at, "own", *told)
-    except (Unstated, ValueError, library.CompileError):  # a file cannot say what they read
-        return
-    if own.kinds == variants[0][1].kinds:
+    own = example_program(at, part.name, not part.programs.full)
+    if own and own.tf32 and not part.tf32 and _multiplies_fully(at):  # which those for all sizes had no reason to ask
+        own = example_program(at, part.name, False)
+    if own is None or own.kinds == variants[0][1].kinds:
         return
     variants[:] = [(condition, own), *(variant for variant in variants if variant[0] != condition)]
+
+
+def example_program(at: Sized, name: str, tf32: bool) -> Program | None:
+    """What `optimize` takes for the example's sizes, if TF32 is allowed or not; None where a file cannot say what it reads."""
+    try:
+        return state(at, "tf32 own" if tf32 else "own", True, "f32", f"{name}_example_", tuple(at.example))
+    except (Unstated, ValueError, library.CompileError):
+        return None
 
 
 def variants(at: Sized, name: str) -> Programs:
@@ -184,7 +188,8 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     known = inner is None or inner.behind is not None  # rows have one length at every size
     rows = " rows" if known else ""
     fast = state(at, f"tf32{rows}", True, "f32", f"{name}_", fixed)
-    full = fast.small or (fast.tf32 > 0 and _multiplies_fully(at))
+    own = example_program(at, name, True) if fast.tf32 else None
+    full = fast.tf32 and ((own is not None and not own.tf32) or _multiplies_fully(at))  # as `optimize` does
     if full:
         fast = state(at, rows, True, "f32", f"{name}_", fixed)
     rounded = "tf32" if fast.tf32 else ""

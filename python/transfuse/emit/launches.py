@@ -59,9 +59,6 @@ class Told:
         return instead, left
 
 
-SMALL = 1.6e9  # flops of a convolution below which TF32 does not pay (tf32_pays in src/cuda/dense/tf32.cpp: two launches' time)
-
-
 @dataclass
 class Program:
     kernels: list[Kernel]
@@ -74,7 +71,7 @@ class Program:
     notes: list[str] = field(default_factory=list)
     entries: list[str] = field(default_factory=list)  # what the generators call the kernels
     largest: list[str] = field(default_factory=list)  # elements of the largest tensors: offsets have 32 bits
-    tf32: float = 0  # flops of its largest convolution that is computed in TF32, at the example's sizes
+    tf32: bool = False  # some of its products are rounded to it
     beyond: list[str] = field(default_factory=list)  # conditions: a block would keep more than its text has room for
     optional: list[int] = field(
         default_factory=list
@@ -84,11 +81,6 @@ class Program:
     def kinds(self) -> list[str]:
         """What its launches are, whatever the sizes: how they were cut, without shapes and numbers of blocks."""
         return [re.sub(r"\[[\d,]*\]|\d+ blocks", "", launch.note) for launch in self.launches]
-
-    @property
-    def small(self) -> bool:
-        """Whether `optimize` would multiply in full fp32 at the example's sizes, because TF32 saves nothing there."""
-        return 0 < self.tf32 < SMALL
 
     @property
     def dense(self) -> int:

@@ -122,11 +122,9 @@ class Stating:
                 rooms[self.statement.state(kept).text] = match[2]
         return [f"{kept} > {room}" for kept, room in rooms.items() if not kept.isdigit()]
 
-    def _tf32(self) -> float:
-        example = self.made[0]
-        texts = [source["text"] for source in example["sources"]]
-        rounds = [i for i, text in enumerate(texts) if "tf32.tf32" in text and constants(text).get("TERMS") == 1]
-        return max((launch["flops"] for launch in example["launches"] if launch["source"] in rounds), default=0)
+    def _tf32(self) -> bool:
+        texts = [source["text"] for source in self.made[0]["sources"]]
+        return any("tf32.tf32" in text and constants(text).get("TERMS") == 1 for text in texts)
 
     def _largest(self) -> list[str]:
         counts = {tuple(int(np.prod(m["extents"][v])) for m in self.made) for v in range(len(self.made[0]["extents"]))}
