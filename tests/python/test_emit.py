@@ -145,9 +145,7 @@ def test_backward_of_a_dense_model_is_pytorchs_own():
 
 def test_strict_fp32_takes_kernels_that_do_not_round():
     """C in eval mode has no tensor-core kernel: PyTorch's operators stand in for those of train mode alone."""
-    assert 'strict = name in ["train"] and not half and need >= 0 and not in_tf32(rest[0], leaves)' in example(
-        "C"
-    )
+    assert 'strict = name in ["train"] and not half and need >= 0 and not in_tf32(rest[0], leaves)' in example("C")
 
 
 def test_rows_of_the_examples_length_share_padding():

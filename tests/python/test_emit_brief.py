@@ -236,10 +236,7 @@ def test_both_modes_are_written_by_one_function():
     train, evaluation = functions.by_one_function(TRAIN, EVAL)
     assert "def as_written(convolve, x, w, norm_weight, norm_bias, *running):" in train
     assert "statistics = batch_norm(y, norm_weight, norm_bias, 1e-05, *running)" in train
-    assert (
-        evaluation
-        == "lambda convolve, *leaves: as_written(convolve, *[leaves[i] for i in (0, 1, 4, 5, 2, 3)])[:1]"
-    )
+    assert evaluation == "lambda convolve, *leaves: as_written(convolve, *[leaves[i] for i in (0, 1, 4, 5, 2, 3)])[:1]"
     last = EVAL.replace("x, w, mean, var, norm_weight, norm_bias)", "x, w, norm_weight, norm_bias, mean, var)")
     assert functions.by_one_function(TRAIN, last)[1] == "lambda *leaves: as_written(*leaves)[:1]"
     other = EVAL.replace("avg(batch_norm, [2])", "avg(batch_norm, [3])")

@@ -64,7 +64,9 @@ static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int
     for (int extent : map->boxes.box) bytes *= extent;
     owed -= bytes, copy_host_box(to, map->boxes, {a, b, c, d, e});
 }
-static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier& f) { copy_box(to, map, a, b, c, d, e, 0u); }
+static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier&) {
+    copy_box(to, map, a, b, c, d, e, 0u);
+}
 static void copy_box(void* to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier& f) {
     copy_box(shared_address(to), map, a, b, c, d, e, f);
 }
@@ -132,7 +134,8 @@ INSTRUCTIONS = (
     (r'asm volatile\("[^"]*@p st\.global\.u16[^"]*"[^;]*;', "if (taken) *(unsigned short*)to = v; to += further;"),
     *(
         (
-            rf"\n(?:template <[^>\n]*> )?(?:DEVICE|TF_PTX|static) [\w ]+\b{name}\((?:[^\n]*\{{(?:  //[^\n]*)?\n.*?\n\}}|[^\n]*\}})[^\n]*(?=\n)",
+            rf"\n(?:template <[^>\n]*> )?(?:DEVICE|TF_PTX|static) [\w ]+\b{name}\("
+            r"(?:[^\n]*\{(?:  //[^\n]*)?\n.*?\n\}|[^\n]*\})[^\n]*(?=\n)",
             "",
         )
         for name in (*MACHINE, "shared_address", "round_tf32", "copy_commit", "copy_wait", "rest")

@@ -6,37 +6,17 @@ import shutil
 import pytest
 import torch
 from emitted import namespace
+from test_emit_apart import MODEL
 from test_emit_emulated import deviation, emulated
 
 from transfuse import emit
 from transfuse.emit.file import _close
 from transfuse.emit.launches import Launch, Program
 
-MODEL = """import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = nn.{up}
-
-    def forward(self, x):
-        return {done}
-
-
-def get_inputs():
-    return [torch.rand({sizes})]
-
-
-def get_init_inputs():
-    return []
-"""
-
 
 def emitted(folder, up: str, done: str, sizes: tuple) -> tuple[str, dict]:
     path = folder / "model.py"
-    path.write_text(MODEL.format(up=up, done=done, sizes=sizes))
+    path.write_text(MODEL.format(up=up, behind=done, sizes=sizes))
     return emit.emit(path), namespace(path.read_text())
 
 

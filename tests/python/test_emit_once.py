@@ -97,7 +97,9 @@ def test_a_vector_has_the_type_of_the_pointer_that_is_seen_there():
 def test_barriers_that_another_kernel_begins_otherwise_are_its_own():
     begun = {0: ["    for (int i = 0; i < 2; i++) { barrier_init(b.full[i], LOADERS); }"], 1: []}
     assert _beside(begun, ["one", "two"]) == begun[0]  # two never asks for it
-    begun[1] = ["    for (int i = 0; i < 2; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }"]
+    begun[1] = [
+        "    for (int i = 0; i < 2; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }"
+    ]
     said = _beside(begun, ["one", "two"])
     assert said == ["#if PICK(1, 0)  // one", *begun[0], "#else", *begun[1], "#endif"]
 

@@ -186,7 +186,9 @@ def main(reference: str, emitted: str, *words: str) -> int:
             wrong += not compared(mode + "+b" * grads, seed, new, model, inputs, grads, same, *told)
         for label, cut in other_sizes(inputs):
             if runs(model, cut):  # of fresh models, whose running statistics are equal
-                both = (made(cls, arguments, seed, *told).train(training) for cls in (ours["ModelNew"], theirs["Model"]))
+                both = (
+                    made(cls, arguments, seed, *told).train(training) for cls in (ours["ModelNew"], theirs["Model"])
+                )
                 wrong += not compared(f"{mode} {label}", seed, *both, cut, False, same, *told)
     for training in (True, False):
         new.train(training), model.train(training)

@@ -407,7 +407,9 @@ def variants_chosen(sources: list[list[Chunk]]) -> None:
             every = "\n".join(c.text for c in source if not c.kernel)
             count = re.search(r"\bat\.variant = [^;]*% (\w+);", every)[1]
             count = int(count) if count.isdigit() else agreed(constants(every)[count])
-            source[:] = [replace(c, text=chosen(c.text, placed, count)) if "multiply<WG>(" in c.text else c for c in source]
+            source[:] = [
+                replace(c, text=chosen(c.text, placed, count)) if "multiply<WG>(" in c.text else c for c in source
+            ]
 
 
 def members_used_once(sources: list[list[Chunk]]) -> None:

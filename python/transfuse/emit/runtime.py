@@ -123,7 +123,7 @@ def run(name, *given@WITHOUT@):
 @LEAVES@
     at = [*map(torch.Tensor.data_ptr, leaves)]
     key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, pack, shapes, @FULL@@WRITTEN@@RESULTS@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at@HALF@))
+    function, counts, arch, need, pack, shapes, @KEPT@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at@HALF@))
 @PORTABLE@@OUT@    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, @STREAM@, arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
@@ -276,11 +276,10 @@ def text(
         if formulas
         else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
         "@ELSEWHERE@": "; what its kernels cannot take is computed as it is written" if falls else "",
-        "@WRITTEN@": "written" if falls else "_",
+        "@KEPT@": f"{'strict, ' if strict else ''}{'written' if falls else '_'}{', results' if statistics else ''}",
         "@PORTABLE@": f"    if {portable_when}:\n{elsewhere}        return {as_written}\n" if falls else "",
         "@LEAVES@": leaves,
         "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
-        "@RESULTS@": ", results" if statistics else "",
         "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
         "shapes = @SHAPES@": "shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]"
         if floats or not statistics

@@ -172,4 +172,6 @@ def samples(symbols: list[Symbol], count: int, seed: int, aligned: bool, edges=(
             sizes[symbol.name] = max((size + step - 1) // step, -(-9 // step)) * step
         yield sizes
     for _ in range(count // 3):
-        yield {s.name: steps[s.name] * chance.randint(-(-9 // steps[s.name]), max(15 // steps[s.name], 4)) for s in symbols}
+        yield {
+            s.name: steps[s.name] * chance.randint(-(-9 // steps[s.name]), max(15 // steps[s.name], 4)) for s in symbols
+        }
