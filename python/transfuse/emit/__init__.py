@@ -188,8 +188,8 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     known = inner is None or inner.behind is not None  # rows have one length at every size
     rows = " rows" if known else ""
     fast = state(at, f"tf32{rows}", True, "f32", f"{name}_", fixed)
-    own = example_program(at, name, True) if fast.tf32 else None
-    full = fast.tf32 and ((own is not None and not own.tf32) or _multiplies_fully(at))  # as `optimize` does
+    example = example_program(at, name, True) if fast.tf32 else None
+    full = fast.tf32 and ((example is not None and not example.tf32) or _multiplies_fully(at))  # as `optimize` does
     if full:
         fast = state(at, rows, True, "f32", f"{name}_", fixed)
     rounded = "tf32" if fast.tf32 else ""
