@@ -215,7 +215,7 @@ def test_short_sums_before_a_norm_and_random_numbers(tmp_path):
     reference.write_text(DROPPED)
     file.write_text(emit.emit(reference, "cpu"))
     run = checked(reference, file)
-    assert run.returncode == 0 and run.stdout.count("right") == 2, run.stdout + run.stderr
+    assert run.returncode == 0 and run.stdout.count("right") == 8, run.stdout + run.stderr  # other sizes, too
 
 
 def test_dropout_behind_one_convolution_alone(tmp_path):
