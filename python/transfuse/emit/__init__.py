@@ -44,7 +44,7 @@ class Part:
     @property
     def rounds(self) -> bool:
         """Whether it has kernels on tensor cores, each for one arithmetic."""
-        return len(self.programs.arithmetics) > 1
+        return any(program.dense for _, program in self.programs["fp32"])
 
     @property
     def tf32(self) -> bool:
@@ -196,11 +196,12 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     conditions = _taken(at, fast.grains, fixed)
     if not fast.dense:
         when = " && ".join([*conditions, "aligned"])
-        fast = in_16_bits(fast, at, rows, f"{name}_", fixed)
+        fast, half = in_16_bits(fast, at, rows, f"{name}_", fixed)
+        alone = {"half": lambda: [(when, half)]} if half else {}
         if len(fast.kernels) > FEW or fixed:  # as many again for all other sizes would be too much to read
-            return Programs({"fp32": [(when, fast)]}, full=full)
+            return Programs({"fp32": [(when, fast)]}, {}, alone, full)
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
-        return Programs({"fp32": [(when, fast), ("", general)]}, full=full)
+        return Programs({"fp32": [(when, fast), ("", general)]}, {}, alone, full)
     when = " && ".join(["arch == 90", *conditions, "aligned"])
     later = {"half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))]}
     if rounded:

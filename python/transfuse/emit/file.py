@@ -21,7 +21,8 @@ from transfuse.emit import (
     widths,
 )
 from transfuse.emit.alike import EACH, as_compiled, said_for_each
-from transfuse.emit.builds import FLAGS, merged, shared
+from transfuse.emit.builds import merged, shared
+from transfuse.emit.builds.apart import FLAGS
 from transfuse.emit.compiler import refused
 from transfuse.emit.model import lines_of
 from transfuse.emit.source import Reference
@@ -41,13 +42,14 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     """With kernels of their own for as many sizes and arithmetics as leave the file short enough to read. Without them rows of another
     length than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
     PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
-    if any(part.rounds for mode in modes for part in mode.parts):
-        modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
-    every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
-    alone = [replace(mode, parts=[_less(part, [_standing_alone]) for part in mode.parts]) for mode in modes]
+    parts = [part for mode in modes for part in mode.parts]
+    rounds = any(part.rounds for part in parts)
+    every = list(dict.fromkeys(a for part in parts for a in part.programs.arithmetics))
+    alone = _with_each(modes, _standing_alone)
     if half and any("half" in part.programs for mode in alone for part in mode.parts):
         with suppress(Unstated, library.CompileError):  # for no sizes but the example's: 16 bits are converted then
             return _shortest(found, ref, alone, "half")[1]
+    modes = _with_each(modes, _fp32_alone) if rounds else modes
     modes, text = _shortest(found, ref, modes, "fp32")
     taken = ["fp32"]
     for arithmetic in ("wide", "half", "strict"):
@@ -67,10 +69,11 @@ def _shortest(found, ref: Reference, modes, arithmetic: str) -> tuple[list, str]
         (),
         *([(_without_general,)] if any(not c for p in parts for c, _ in p.programs.of(arithmetic)) else []),
         *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
-        (_without_gradient, _shorter),
+        *([(_own_rows,)] if arithmetic == "half" and any(len(part.programs.of("half")) > 1 for part in parts) else []),
+        (_without_gradient, _own_rows, _shorter),
     ]
     for less in ways[:1] if any(part.network for part in parts) else ways:
-        told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
+        told = _with_each(modes, *less)
         text = _file(found, ref, told, [arithmetic])
         if text.count("\n") >= LONGEST and _shorter in less:
             text = _close(text)
@@ -96,10 +99,15 @@ def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:
         return None
 
 
-def _less(part, ways):
-    for way in ways:
-        part = way(part)
-    return part
+def _with_each(modes, *ways) -> list:
+    """The modes with each of their parts changed in these ways."""
+
+    def changed(part):
+        for way in ways:
+            part = way(part)
+        return part
+
+    return [replace(mode, parts=[changed(part) for part in mode.parts]) for mode in modes]
 
 
 def _fp32_alone(part):
@@ -110,6 +118,11 @@ def _without_general(part):
     return replace(part, programs=part.programs.without_general())
 
 
+def _own_rows(part):
+    """Without kernels in 16 bits for rows of another length than the example's, where that has its own."""
+    return replace(part, programs=part.programs.for_own_rows())
+
+
 def _shorter(part):
     """For the example's kind of sizes alone, what its plain kernels look up said where they read it, and what PyTorch differentiates
     as written: a second formula of the model would have to be read as well."""
@@ -118,7 +131,7 @@ def _shorter(part):
 
 
 def _standing_alone(part):
-    return replace(part, programs=part.programs.standing_alone())
+    return replace(part, programs=part.programs.standing_alone().changed(widths.half))
 
 
 def _without_gradient(part):
@@ -257,9 +270,8 @@ BETWEEN = "// between device and host code"
 
 
 def _merged(texts: dict[str, str]) -> str:
-    """One text of all builds; in more lines, where the compiler refuses what one of them reads in fewer."""
-    text = merged(texts)
-    return text if len(texts) == 1 or _compiles(text.split(BETWEEN)[0], texts) else merged(texts, True)
+    """One text of all builds."""
+    return merged(texts, lambda text: _compiles(text.split(BETWEEN)[0], texts))
 
 
 def _if_it_compiles(text: str, otherwise: str, builds) -> str:

@@ -63,8 +63,8 @@ static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], cons
 
 # The same, where strides follow from the extents.
 STRIDES = (
-    "    const long long row = @BYTES@ * extent[0], plane = row * extent[1], space = plane * extent[2],"
-    " stride[] = {row, plane, space * extent[4], space};\n"
+    "    const long long row = @BYTES@ * extent[0], plane = row * extent[1], all = plane * extent[2],"
+    " stride[] = {row, plane, all * extent[4], all};\n"
 )
 CONTIGUOUS = rf"""
 // A tensor [n][c][d][h][w] as the copy engine is told of it: axes w, h, d, n, c; it reads boxes of it, zeros outside.

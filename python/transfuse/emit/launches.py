@@ -120,6 +120,12 @@ class Programs:
             {key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()}, self.later, self.alone
         )
 
+    def for_own_rows(self) -> Programs:
+        """In 16 bits with the first variant alone: other rows than the example's are computed in PyTorch's operators."""
+        if "half" not in self:
+            return self
+        return Programs({**self.stated, "half": self["half"][:1]}, self.later, self.alone, self.full)
+
     def standing_alone(self) -> Programs:
         """As files have them that are for one arithmetic: nothing has to be said in one text with another's."""
         return Programs({k: v for k, v in self.stated.items() if k not in self.alone}, {**self.later, **self.alone})

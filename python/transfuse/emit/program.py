@@ -44,12 +44,17 @@ def state(
     return _counted(program)
 
 
-def in_16_bits(program: Program, sized: Sized, options: str, prefix: str, fixed: tuple[str, ...] = ()) -> Program:
-    """A program without tensor cores, with the numbers that its kernels have for 16 bits beside those for fp32."""
+def in_16_bits(
+    program: Program, sized: Sized, options: str, prefix: str, fixed: tuple[str, ...] = ()
+) -> tuple[Program, Program | None]:
+    """A program without tensor cores, with the numbers that its kernels have for 16 bits beside those for fp32; and the one for 16 bits
+    alone, where that has other launches."""
     try:
-        return widths.both(program, state(sized, options, True, "f16", prefix, fixed))
-    except (Unstated, ValueError, library.CompileError):  # other kernels: fp32's read 16 bits too
-        return program
+        half = state(sized, options, True, "f16", prefix, fixed)
+    except (Unstated, ValueError, library.CompileError):  # fp32's kernels read 16 bits too
+        return program, None
+    both = widths.both(program, half)
+    return both, half if both is program else None
 
 
 COUNT = re.compile(r"count_(\d+)")

@@ -18,7 +18,8 @@ BARRIER = "__syncthreads();"
 
 
 def both(program: Program, half: Program) -> Program:
-    """The program with the numbers of `half`, the one for 16 bits, beside its own in kernels that differ in nothing else."""
+    """The program with the numbers of `half`, the one for 16 bits, beside its own in kernels that differ in nothing else; itself where
+    that one has other launches."""
     if len(program.launches) != len(half.launches) or (program.extents, program.beyond) != (half.extents, half.beyond):
         return program
     launches = [
@@ -78,7 +79,16 @@ def _numbers(own: str, other: str) -> str | None:
 
 def fp32(program: Program) -> Program:
     """For elements of four bytes alone: where a file has kernels on tensor cores others are converted."""
-    launches = [replace(a, kernel=replace(a.kernel, text=WORD.sub(r"\1", a.kernel.text))) for a in program.launches]
+    return _in(program, r"\1")
+
+
+def half(program: Program) -> Program:
+    """For elements of two bytes alone."""
+    return _in(program, r"\2")
+
+
+def _in(program: Program, chosen: str) -> Program:
+    launches = [replace(a, kernel=replace(a.kernel, text=WORD.sub(chosen, a.kernel.text))) for a in program.launches]
     return replace(program, launches=launches)
 
 

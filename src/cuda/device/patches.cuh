@@ -142,8 +142,9 @@ template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigne
 #pragma unroll
     for (int k = 0; k < CHANNELS / 8; k++) {
         const unsigned* w = word + k * 8;
-        const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
-        const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
+        uint4 left, right;
+#pragma unroll
+        for (int i = 0; i < 4; i++) (&left.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x5410), (&right.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x7632);
         *(uint4*)(stage + (k * PLANE + p) * 16) = left;
         *(uint4*)(stage + (k * PLANE + q) * 16) = right;
     }

@@ -1,39 +1,44 @@
 """One text for several arithmetics: what differs between them is a choice the compiler makes.
 
-Lines that differ in numbers alone say PICK(…) there; others stand between #if and #endif.
+Lines that differ in numbers alone say PICK(…) there; others stand between #if and #endif, or in a macro of their build.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from itertools import pairwise
 
-from transfuse.emit.builds import choices, names
+from transfuse.emit.builds import apart, choices, names
 from transfuse.emit.builds.beside import Entry, beside
 from transfuse.emit.builds.choices import Words
 from transfuse.emit.builds.manners import written_alike
+from transfuse.emit.text import layout
 from transfuse.emit.text.layout import WIDTH
 from transfuse.emit.text.tokens import Token, closing, split, tokens
 
-FLAGS = {"fp32": "", "wide": "ANY_WIDTH", "strict": "STRICT", "half": "HALF"}  # what the compiler is told
 
-
-def merged(texts: dict[str, str], plainly: bool = False) -> str:
-    """Of each build its text; the first is what is compiled where no flag is given. Plainly: what differs in more than numbers stands
-    apart."""
+def merged(texts: dict[str, str], compiles: Callable[[str], bool] = lambda _: True) -> str:
+    """Of each build its text; the first is what is compiled where no flag is given. What differs in more than numbers stands between #if
+    and #endif, or line by line, in whichever way it takes fewer lines; all of it apart where the compiler refuses both."""
     if len(texts) == 1:
         return _grouped(next(iter(texts.values())))
-    texts = texts if plainly else names.sizes_alike(names.alike(written_alike(texts)))
+    alike = names.sizes_alike(names.alike(written_alike(texts)))
+    ways = sorted((_merged(alike, False, by_line) for by_line in (False, True)), key=layout.lines_of)
+    return next((way for way in ways if compiles(way)), None) or _merged(texts, True, False)
+
+
+def _merged(texts: dict[str, str], plainly: bool, by_line: bool) -> str:
     lines = {key: text.split("\n") for key, text in texts.items()}
     words = {key: _words(list_) for key, list_ in lines.items()}
-    placed = aligned_places(lines) if plainly else _beside(lines, words)
+    placed = aligned_places(lines) if plainly else _beside(lines, words, by_line)
     entries = [_everywhere({key: lines[key][i] for key, i in entry.items()}, texts) for entry in placed]
     every: list[str | None] = []
     for entry, place in zip(entries, placed):
         known = [words[key][i] for key, i in place.items()] if not plainly and len(place) == len(texts) else None
-        every.append(_one([entry[key] for key in texts], known) if len(entry) == len(texts) else None)
+        line = _one([entry[key] for key in texts], known) if len(entry) == len(texts) else None
+        every.append(apart.within(entry, list(texts)) if by_line and line is None else line)
     out: list[str] = []
     run: list[int] = []
     for i, (line, after) in enumerate(zip([*every, ""], [*every[1:], "", ""])):
@@ -41,10 +46,34 @@ def merged(texts: dict[str, str], plainly: bool = False) -> str:
             run.append(i)
             continue
         own, at = [entries[k] for k in run], [placed[k] for k in run]
-        out += [*(_branches(own, list(texts)) if plainly else _said_by(own, at, texts, words)), line]
+        said = None if plainly else _in_all(own, at, texts, words)
+        out += [*(said if said is not None else _apart(own, at, texts, words, by_line)), line]
         run = []
     text = _grouped("\n".join(out[:-1]))
-    return f"{_definition(list(texts))}\n{text}" if "PICK(" in text else text
+    return "\n".join([*apart.definitions(text, list(texts), _definition(list(texts)) * ("PICK(" in text)), text])
+
+
+def _apart(
+    run: list[dict[str, str]], at: list[Entry], texts: dict[str, str], words: dict[str, list[Words]], by_line: bool
+) -> list[str]:
+    """Lines that not all builds say."""
+    if not run:
+        return []
+    keys = list(texts)
+    if by_line:
+        places = {id(entry): place for entry, place in zip(run, at)}
+
+        def one(entry: dict[str, str]) -> str | None:
+            place = places[id(entry)]
+            known = [words[key][place[key]] for key in entry if key in place]
+            return _for_all(_one([*entry.values()], known if len(known) == len(entry) else None), [*entry], keys)
+
+        lines = apart.line_by_line(run, keys, one)
+        if lines is not None:
+            return lines
+    own = {key: [entry[key] for entry in run if key in entry] for key in keys}
+    _joined(own, keys)
+    return apart.conditions(own)
 
 
 ASKED = re.compile(r"( *)if \((.*)\) (return -?\d+;)")
@@ -62,11 +91,11 @@ def _declared(text: str) -> set[str]:
     return {next(filter(None, m.groups())) for m in first} | set(constants)
 
 
-def _said_by(
+def _in_all(
     run: list[dict[str, str]], at: list[Entry], texts: dict[str, str], words: dict[str, list[Words]]
-) -> list[str]:
-    """Lines that some builds alone say. What does no harm in the others stands in all: functions of a line, with what is said of them; a
-    question is asked there for nothing."""
+) -> list[str] | None:
+    """Lines that some builds alone need, where they do no harm in the others: functions of a line, with what is said of them; a question
+    is asked there for nothing."""
     having = [key for key in texts if any(key in entry for entry in run)]
     if run and len(having) < len(texts) and all(set(entry) == set(having) for entry in run):
         known = [[words[key][place[key]] for key in having] for place in at]
@@ -83,7 +112,7 @@ def _said_by(
         if len(lines) == 1 and lines[0] and (asked := ASKED.fullmatch(lines[0])):
             taken = ", ".join(str(int(key in having)) for key in texts)
             return [f"{asked[1]}if (PICK({taken}) && {asked[2]}) {asked[3]}"]
-    return _branches(run, list(texts))
+    return None
 
 
 def _for_all(line: str | None, having: list[str], keys: list[str]) -> str | None:
@@ -101,7 +130,7 @@ def _for_all(line: str | None, having: list[str], keys: list[str]) -> str | None
     return out + line[end:]
 
 
-def _beside(lines: dict[str, list[str]], words: dict[str, list[Words]]) -> list[Entry]:
+def _beside(lines: dict[str, list[str]], words: dict[str, list[Words]], by_line: bool) -> list[Entry]:
     entries: list[Entry] = []
     for key, mine in lines.items():
         if not entries:
@@ -111,12 +140,15 @@ def _beside(lines: dict[str, list[str]], words: dict[str, list[Words]]) -> list[
 
         def merged(entry: Entry, j: int, key=key, mine=mine) -> str | None:
             both = [(lines[k][i], words[k][i]) for k, i in entry.items()] + [(mine[j], words[key][j])]
-            if len({line.split("(")[0].split("=")[0].strip()[:12] for line, _ in both}) > 1:
-                return None
-            return _one([line for line, _ in both], [known for _, known in both])
+            line = None
+            if len({line.split("(")[0].split("=")[0].strip()[:12] for line, _ in both}) == 1:
+                line = _one([line for line, _ in both], [known for _, known in both])
+            if line is None and by_line:
+                line = apart.within({**{k: lines[k][i] for k, i in entry.items()}, key: mine[j]}, [*lines])
+            return line
 
         theirs = [_skeleton(lines[k][i]) for k, i in first]
-        entries = beside(entries, key, theirs, [_skeleton(line) for line in mine], merged, WIDTH)
+        entries = beside(entries, key, theirs, [_skeleton(line) for line in mine], merged, WIDTH, not by_line)
     return entries
 
 
@@ -135,14 +167,8 @@ def _words(lines: list[str]) -> list[Words]:
 
 def _definition(keys: list[str]) -> str:
     """What is stored has two bytes in the build for 16 bits alone."""
-    names = ", ".join(FLAGS[k].lower() or "tf32" for k in keys)
     last = "(sizeof(STORED) == 4 ? tf32 : half)" if "half" in keys else "(tf32)"
-    cases = [
-        f"#{'el' if i else ''}if defined({FLAGS[k]})\n#define PICK({names}) ({FLAGS[k].lower()})"
-        for i, k in enumerate(k for k in keys[1:] if k != "half")
-    ]
-    otherwise = f"#define PICK({names}) {last}"
-    return "\n".join([*cases, "#else", otherwise, "#endif"]) if cases else otherwise
+    return f"#define PICK({', '.join(map(apart.name, keys))}) {last}"
 
 
 # A constant, a table of numbers, or a function of a number: what needs nothing else.
@@ -212,26 +238,6 @@ def _picked(column: tuple[Token, ...]) -> str:
     if set(texts) == {"float", "STORED"}:  # what is stored is float in all builds but that for 16 bits, the last
         return texts[-1]
     return f"PICK({', '.join(texts)})" if all(t.kind == "number" for t in column) else "\0"
-
-
-def _branches(run: list[dict[str, str]], keys: list[str]) -> list[str]:
-    if not run:
-        return []
-    texts = {key: [entry[key] for entry in run if key in entry] for key in keys}
-    _joined(texts, keys)
-    groups: dict[tuple, list[str]] = {}
-    for key in reversed(keys):
-        groups.setdefault(tuple(texts[key]), []).append(key)
-    plain = tuple(texts[keys[0]])
-    others = {lines: group for lines, group in groups.items() if lines != plain}
-    out: list[str] = []
-    for lines, group in others.items():
-        if lines:
-            out += [f"#{'el' if out else ''}if {' || '.join(f'defined({FLAGS[k]})' for k in group)}", *lines]
-    if plain:
-        absent = " && ".join(f"!defined({FLAGS[k]})" for k in others.get((), []))
-        out += [f"#{'el' if out else ''}if {absent}" if absent else "#else", *plain]
-    return [*out, "#endif"]
 
 
 def _joined(texts: dict[str, list[str]], keys: list[str]) -> None:

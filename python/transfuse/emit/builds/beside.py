@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Hashable, Sequence
 
 CLOSE = 3  # lines between two places where builds differ that are looked at with them
+MACRO = 9  # letters around a line of one build
 MOST = 20000  # pairs of lines that are looked at
 
 Entry = dict[Hashable, int]  # of each build that has it the line's number
@@ -18,16 +19,17 @@ def beside(
     mine: Sequence[str],
     merged: Callable[[Entry, int], str | None],
     width: int,
+    conditions: bool = True,
 ) -> list[Entry]:
     """The entries with the lines of one more build among them. alike and mine: of the entries and of its lines what is equal
     where they say the same but for numbers; merged: others as one, where they can be said so. width: of a line, longer ones
-    take several."""
+    take several. conditions: whether lines of some builds alone stand between conditions, which take lines themselves."""
     found: list[Entry] = []
     for a, b, c, d in _windows(list(alike), list(mine)):
         if b - a == d - c and alike[a:b] == mine[c:d]:
             found += [{**entry, key: c + i} for i, entry in enumerate(entries[a:b])]
             continue
-        for i, j in _fewest(entries, alike, mine, (a, b, c, d), merged, width):
+        for i, j in _fewest(entries, alike, mine, (a, b, c, d), merged, width, conditions):
             found.append({**(entries[i] if i is not None else {}), **({key: j} if j is not None else {})})
     return found
 
@@ -45,7 +47,7 @@ def _windows(theirs: list, mine: list) -> list[tuple[int, int, int, int]]:
     return [tuple(rest) for _, *rest in out]
 
 
-def _fewest(entries, alike, mine, window, merged, width) -> list[tuple[int | None, int | None]]:
+def _fewest(entries, alike, mine, window, merged, width, conditions) -> list[tuple[int | None, int | None]]:
     """Pairs of lines, and lines alone. A line that is shared counts one; one for some builds alone too, and a condition around a
     run of them two, or three where both have some."""
     a, b, c, d = window
@@ -79,8 +81,9 @@ def _fewest(entries, alike, mine, window, merged, width) -> list[tuple[int | Non
                     if to[0] > b or to[1] > d:
                         continue
                     then = side if state in (0, side) else 3
-                    alone = rows(alike[i] if side == 1 else mine[j])
-                    reach((*to, then), cost + alone + opened[state, then], here, step)
+                    line = alike[i] if side == 1 else mine[j]
+                    alone = rows(line) + opened[state, then] if conditions else rows(line) + MACRO / width
+                    reach((*to, then), cost + alone, here, step)
     at = min(((b, d, s) for s in range(4) if (b, d, s) in best), key=lambda k: best[k][0])
     steps = []
     while best[at][1] is not None:

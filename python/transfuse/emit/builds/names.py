@@ -7,7 +7,7 @@ import re
 
 from transfuse.emit.builds.choices import bare
 
-NUMBERED = re.compile(r"(?<![.\w])([a-z]+_?)(\d+)(_[a-z]+)?\b(?!\()")
+NUMBERED = re.compile(r"(?<![.\w])((?:[a-z]+_)*[a-z]+_?)(\d+)(_[a-z]+)?\b(?!\()")
 WORD = re.compile(r"(?<![.\w])[a-z]\w*")
 
 
@@ -65,7 +65,7 @@ def _renamed(mine: list[str], theirs: list[str], outside: set[str]) -> list[str]
     taken = set(new.values()) | used | {_stem(m) for line in theirs for m in NUMBERED.finditer(line)}
     for own in sorted(used - set(new)):
         if own in new.values():  # another has its name now
-            letters = re.match(r"[a-z]+_?", own)[0]
+            letters = own.rstrip("0123456789")
             new[own] = next(n for k in range(1, 1000) if (n := f"{letters}{k}") not in taken)
             taken.add(new[own])
     return [NUMBERED.sub(lambda m: new.get(_stem(m), _stem(m)) + (m[3] or ""), line) for line in mine]
@@ -103,7 +103,8 @@ def sizes_alike(texts: dict[str, str]) -> dict[str, str]:
         for lines, i, items, known in zip(found, places, own, words):
             more, added = {k: v for k, v in every.items() if k not in known}, True
             while added:
-                added = [k for k, v in more.items() if k not in items and set(WORD.findall(v)) <= {*items, *known}]
+                reach = {*items, *known, "ceil_div"}  # a function of a line, which stands in all builds
+                added = [k for k, v in more.items() if k not in items and set(WORD.findall(v)) <= reach]
                 items |= {k: more[k] for k in added}
             lines[i] = f"{FORMULAS.fullmatch(lines[i])[1]}{_listed(items)};"
     return {key: "\n".join("\n".join(lines) for _, lines in list_) for key, list_ in parts.items()}

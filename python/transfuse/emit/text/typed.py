@@ -188,6 +188,8 @@ def type_of(tree: Tree, known: dict[str, str]) -> str | None:
 def plainly(tree: Tree, known: dict[str, str], becomes: str | None = None) -> Tree:
     """Without casts that change nothing. becomes: the type that the value is made where it stands."""
     of = tree.of
+    if becomes == "STORED" and (value := _rounded(tree)) is not None:  # a store rounds it
+        return plainly(value, known, becomes)
     if tree.kind == "cast":
         inner = plainly(of[0], known, tree.text)
         if tree.text == "double" and inner.text == "float" and inner.kind == "cast":
@@ -207,6 +209,12 @@ def plainly(tree: Tree, known: dict[str, str], becomes: str | None = None) -> Tr
         return replace(tree, of=[plainly(of[0], known)])
     tree = replace(tree, of=[plainly(a, known) for a in of])
     return _root(tree, known) if tree.kind == "call" and tree.of[0].text == "tf_rsqrt" else tree
+
+
+def _rounded(tree: Tree) -> Tree | None:
+    """Of what is rounded as in memory the value."""
+    inner = tree.of[0] if tree.kind == "cast" and tree.text in ("float", "double") else tree
+    return inner.of[1] if inner.kind == "call" and inner.of[0].text == "tf_round<STORED>" else None
 
 
 ROOTS = {"sqrt": "double", "rsqrtf": "float"}
