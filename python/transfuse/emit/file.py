@@ -45,8 +45,8 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     parts = [part for mode in modes for part in mode.parts]
     rounds = any(part.rounds for part in parts)
     every = list(dict.fromkeys(a for part in parts for a in part.programs.arithmetics))
-    alone = _with_each(modes, _standing_alone)
-    if half and any("half" in part.programs for mode in alone for part in mode.parts):
+    if half and rounds:
+        alone = _with_each(modes, _standing_alone)
         with suppress(Unstated, library.CompileError):  # for no sizes but the example's: 16 bits are converted then
             return _shortest(found, ref, alone, "half")[1]
     modes = _with_each(modes, _fp32_alone) if rounds else modes
@@ -84,11 +84,20 @@ def _shortest(found, ref: Reference, modes, arithmetic: str) -> tuple[list, str]
 
 def _close(text: str) -> str:
     """A long file's kernels without blank lines between them, its Python with one between functions and none within them: each begins
-    at the margin. What a loop or a condition governs stands beside it, where it is one loop or one statement."""
+    at the margin. What a loop or a condition governs stands beside it, where it is one loop or one statement, and a layer's numbers
+    beside its name."""
     closed = lambda m: layout.beside(re.sub(r"\n{2,}", "\n", m[0]))  # noqa: E731
     text = re.sub(r'(?<=r"""\n).*?(?=\n""")', closed, text, flags=re.S)
-    text = re.sub(r"\n{2,}(?= )", "\n", re.sub(r"\n{3,}", "\n\n", text))
+    text = BRACKETS.sub(_beside_its_name, re.sub(r"\n{2,}(?= )", "\n", re.sub(r"\n{3,}", "\n\n", text)))
     return re.sub(r"\n\n(?=import torch\n|_built, )", "\n", text)
+
+
+BRACKETS = re.compile(r"^( *self\.\w+ = [\w.]+\()\n +([^\n#'\"]*[^\n#'\", ]),?\n *\)$", re.M)
+
+
+def _beside_its_name(call: re.Match) -> str:
+    line = f"{call[1]}{call[2]})"
+    return line if len(line) <= layout.WIDTH else call[0]
 
 
 def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:

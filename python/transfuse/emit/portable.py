@@ -74,10 +74,10 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* wei
             if (@OUTSIDE@) continue;
             float part = 0;
             for (int ci = 0; ci < @CIN@; ci++)
-                part += (float)x[@PIXEL@] * (float)weight[@WEIGHT@ * @TAPS@ + k];
+                part += x[@PIXEL@] * weight[@WEIGHT@ * @TAPS@ + k];
             sum += part;
         }
-        y[at] = float(sum);
+        y[at] = sum;
     }
 }
 """
@@ -107,10 +107,10 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
         }
         float part = 0;
         for (int c = first; c < first + g.cin && inside; c++)
-            part += (float)x[(plane / channels * g.groups * g.cin + c) * image + pixel] * (float)w[@WEIGHT@ * taps + k];
+            part += x[(plane / channels * g.groups * g.cin + c) * image + pixel] * w[@WEIGHT@ * taps + k];
         sum += part;
     }
-    y[at] = float(sum);
+    y[at] = sum;
 }
 """
 
@@ -169,14 +169,13 @@ LOOP = re.compile(r"(?m)^( *for \([^\n]*\))\n +(part \+= [^\n]*;)$")
 
 def of_floats(text: str) -> str:
     """The kernel where elements are float: they need not be made it."""
-    text = re.sub(r"\(float\)(?=\w+\[)", "", text).replace("float(sum)", "sum")
-    return LOOP.sub(lambda m: line if len(line := f"{m[1]} {m[2]}") <= WIDTH else m[0], text)
+    return re.sub(r"\(float\)(?=\w+\[)", "", text)
 
 
 def _filled(text: str, words: dict[str, str]) -> str:
     for word, by in words.items():
         text = text.replace(word, by)
-    return text
+    return LOOP.sub(lambda m: line if len(line := f"{m[1]} {m[2]}") <= WIDTH else m[0], text)
 
 
 def _words(c: Convolution) -> dict[str, str]:
@@ -207,7 +206,7 @@ def _words(c: Convolution) -> dict[str, str]:
         "@SIZES@": ", ".join(f"int {n}" for n in sizes),
         "@OUT@": ", ".join(f"{n} = {e}" for n, e in zip(out, _outputs(c, " / "))),
         "@BIAS_GIVEN@": "const STORED* bias, " if c.biased else "",
-        "@BIAS@": "(float)bias[co]" if c.biased else "0",
+        "@BIAS@": "bias[co]" if c.biased else "0",
         "@PER_PLANE@": per(0),
         "@CHANNELS@": str(c.cout * c.groups),
         "@GROUP@": f", first = co / {c.cout} * {c.cin}" if c.groups > 1 else "",

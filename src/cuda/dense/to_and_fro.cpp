@@ -38,8 +38,8 @@ Hooks loads_to_and_fro(const Schedule& s) {
                 const int first = )cuda" +
                          part + R"cuda(
                 copy_weights(shared_address(shared + WEIGHTS_AT + place * SLAB_BYTES), packed + (((long long)w_at.fixed * KSTEPS + now) * OPERAND_TILES + first) * TILE_BYTES, bytes, shared_address(&b.weights_full[place]), 0);
-            }
-            step++;)cuda"}};
+            })cuda"},
+            {"step", "++step"}};
 }
 
 }  // namespace transfuse::cuda

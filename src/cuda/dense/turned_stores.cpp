@@ -217,7 +217,7 @@ private:
                ";   // of every eighth channel alike");
         t.unrolled("for (int j = 0; j < LAID / 8; j++) {");
         t.line("const int k = (part * (LAID / 8) + j) * 4 + i * 2 + f;");
-        t.line("if (k >= ACCUMULATORS) continue;");
+        if (s_.accumulators % (shape_.channels / 2) != 0) t.line("if (k >= ACCUMULATORS) continue;");
         // Words: lanes of odd channels pairs take the other residue first, so that all banks are met.
         if (s_.phases_w == 2 && bytes(store_.dtype) == 4) {
             t.line("const REAL a = acc[set * 2][k], b = acc[set * 2 + 1][k];");

@@ -3,11 +3,12 @@ R"cuda(
 // the other warps transpose them.
 constexpr int TRANSPOSERS = LOADERS - 32;
 
-// Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns
-// between them in the patch are zeros that nobody writes.
-constexpr int WORD = /*{word*/sizeof(ELEMENT) == 2 ? 2 : 1/*}*/, WORDS = RAW_PIXELS / WORD;   // a word: one pixel or two
+// Words of a raw box: one pixel or two.
+constexpr int WORD = /*{word*/sizeof(ELEMENT) == 2 ? 2 : 1/*}*/, WORDS = RAW_PIXELS / WORD;
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
 constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
+// Where a pixel of a raw box goes in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between
+// them in the patch are zeros that nobody writes.
 static __device__ __forceinline__ int in_patch(int raw) {
     if (ADVANCE == 1) return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw;
     // Neighbours in memory go to the sub-patches of their residues.
@@ -103,7 +104,7 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
                 if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
             }
             if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }/*}*/
-            if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
+            if (/*{step*/step/*}*/ == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
         if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1))) continue;
         const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);

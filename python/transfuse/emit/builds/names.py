@@ -57,6 +57,9 @@ def _renamed(mine: list[str], theirs: list[str], outside: set[str]) -> list[str]
     mine_by, theirs_by = _values(mine), _values(theirs)
     for value in mine_by.keys() & theirs_by.keys():  # what they have one value for
         votes[mine_by[value], theirs_by[value]] = votes.get((mine_by[value], theirs_by[value]), 0) + 3
+    for kind, own in _alone(mine).items():  # what is alone of its kind in both
+        if other := _alone(theirs).get(kind):
+            votes[own, other] = votes.get((own, other), 0) + 1
     new: dict[str, str] = {}
     for (own, other), _ in sorted(votes.items(), key=lambda item: -item[1]):
         if own not in new and other not in new.values() and not {own, other} & outside:
@@ -69,6 +72,14 @@ def _renamed(mine: list[str], theirs: list[str], outside: set[str]) -> list[str]
             new[own] = next(n for k in range(1, 1000) if (n := f"{letters}{k}") not in taken)
             taken.add(new[own])
     return [NUMBERED.sub(lambda m: new.get(_stem(m), _stem(m)) + (m[3] or ""), line) for line in mine]
+
+
+def _alone(lines: list[str]) -> dict[tuple[str, str], str]:
+    """Of each kind of numbered names with a word behind the number, the one that has it, where no other does."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for m in (m for line in lines for m in NUMBERED.finditer(line) if m[3]):
+        found.setdefault((m[1], m[3]), set()).add(_stem(m))
+    return {kind: own.pop() for kind, own in found.items() if len(own) == 1}
 
 
 def _values(lines: list[str]) -> dict[str, str]:

@@ -24,18 +24,22 @@ BETWEEN = "\n\0\n"
 def alone(texts: list[str]) -> list[str]:
     """The declarations of a kernel; those that are gone are empty."""
     whole = BETWEEN.join(["", *texts, ""])
-    for change in (roles_of_one_text, operands_by_name, steps_of_slabs, asked_once, by_their_own_names):
+    for change in (roles_of_one_text, operands_by_name, steps_of_slabs, residues, asked_once, by_their_own_names):
         whole = change(whole)
     return whole.split(BETWEEN)[1:-1]
 
 
 def roles_of_one_text(source: str) -> str:
-    """A role that is the same for all numbers it could be told."""
-    for m in list(ROLE.finditer(source)):
-        if re.search(rf"\b{m[1]}\b", m[2]):
+    """A role that is the same for all numbers it could be told, and so is all that it hands its number on to."""
+    for number in {m[1] for m in ROLE.finditer(source)}:
+        code = re.sub(r"//[^\n]*", "", source)
+        said = rf"template <int {number}(?=[,>])|\b\w+<{number}(?=[,>])"
+        if len(re.findall(rf"\b{number}\b", code)) != len(re.findall(said, code)):  # it is asked for somewhere
             continue
-        source = source.replace(m[0], m[2])
-        source = re.sub(rf"\b{m[3]}<\w+>\(", f"{m[3]}(", source)
+        roles = [m[3] for m in ROLE.finditer(source) if m[1] == number]
+        source = re.sub(rf"\btemplate <int {number}> |(?<=\w)<{number}>", "", source)
+        source = re.sub(rf"(?<=\btemplate <)int {number}, |(?<=\w<){number}, ", "", source)
+        source = re.sub(rf"\b({'|'.join(roles)})<\w+>\(", r"\1(", source)
         source = WHICH.sub(" `warpgroup`", source)
     return source
 
@@ -64,6 +68,19 @@ def steps_of_slabs(source: str) -> str:
     said = re.sub(r"\bbytes\b", "SLAB_BYTES", f"{use['between']}{use['I']}{use['copy']}")
     said = re.sub(r"\bfirst\b", f"slab * {step}", said)
     return source.replace(use[0], said).replace(table[0], "")
+
+
+CODE = re.compile(r"(?P<line>\n +const int code = (?P<of>at\.variant) \* 256;)(?P<rest>[^\0]*)")
+
+
+def residues(source: str) -> str:
+    """A tile's residues along d, h and w, which are bytes of a number: where that along h is which variant it is, the others are none."""
+    for m in list(CODE.finditer(source)):
+        rest = re.sub(r" \+ \(code >> 16\)| \+ \(code & 255\)", "", m["rest"])
+        rest = rest.replace("(code >> 8 & 255)", m["of"])
+        if not re.search(r"\bcode\b", rest):
+            source = source.replace(m[0], rest)
+    return source
 
 
 QUESTION = re.compile(
@@ -100,7 +117,9 @@ def asked_once(source: str) -> str:
 
 
 NAMED_AGAIN = re.compile(r"(?P<line>\n +Barrier& (?P<name>\w+) = (?P<of>b\.\w+\[(?P<slot>\w+)\]);)(?P<rest>[^\0]*)")
-CAST = re.compile(r"(?P<line>\n +const float\* (?P<name>\w+) = (?P<of>\(const float\*\)\w+);)(?P<rest>[^\0]*)")
+CAST = re.compile(
+    r"(?P<line>\n +const (?P<type>float|unsigned)\* (?P<name>\w+) = (?P<of>\(const (?P=type)\*\)\w+);)(?P<rest>[^\0]*)"
+)
 
 
 def by_their_own_names(source: str) -> str:
@@ -110,7 +129,8 @@ def by_their_own_names(source: str) -> str:
         at = m.end("line")
         uses = [u.end() for u in re.finditer(rf"\b{m['name']}\b", m["rest"])]
         turned = m["rest"].find(f"++{m['slot']}")
-        if 0 < len(uses) <= 2 and uses[-1] < turned:
+        fixed = re.search(rf"\n +const int [^;\n]*\b{m['slot']} = [^;\n]*;[^\0]*$", source[: m.start()])
+        if 0 < len(uses) <= 2 and (fixed or uses[-1] < turned):
             source, at = source.replace(m[0], re.sub(rf"\b{m['name']}\b", m["of"], m["rest"])), m.start()
     for m in list(CAST.finditer(source)):
         if len(re.findall(rf"\b{m['name']}\b", m["rest"])) == len(re.findall(rf"\b{m['name']}\[", m["rest"])) == 1:
