@@ -418,7 +418,7 @@ template <class... P, class... A> void launch(void (*kernel)(P...), long long gr
 static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const int (&box)[5]) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    const long long row = 4 * extent[0], plane = row * extent[1], space = plane * extent[2], stride[] = {row, plane, space * extent[4], space};
+    const long long row = 4 * extent[0], plane = row * extent[1], all = plane * extent[2], stride[] = {row, plane, all * extent[4], all};
     const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
     encode(&map, 7, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
@@ -477,7 +477,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_14e32eda7faf_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_9000b470da0a_{key}", "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 def in_tf32(written, given):

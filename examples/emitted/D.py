@@ -10,6 +10,7 @@
 
 import ctypes
 import struct
+
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
@@ -19,8 +20,12 @@ from torch.utils.cpp_extension import load_inline
 SOURCE = r"""
 #if defined(STRICT)
 #define PICK(tf32, strict, half) (strict)
+#define IN_STRICT(...) __VA_ARGS__
+#define NOT_STRICT(...)
 #else
 #define PICK(tf32, strict, half) (sizeof(STORED) == 4 ? tf32 : half)
+#define IN_STRICT(...)
+#define NOT_STRICT(...) __VA_ARGS__
 #endif
 #define UNROLL _Pragma("unroll")
 #define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
@@ -86,19 +91,15 @@ DEVICE void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int
         "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(&b));
 }
 #if !defined(STRICT)
-DEVICE bool group_agrees(int barrier, bool mine) {  // True in every thread of a warpgroup where it is in all of them.
+// True in every thread of a warpgroup where it is in all of them.
+DEVICE bool group_agrees(int barrier, bool mine) {
     return __shfl_sync(~0u, ASKED("setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q;", "r"((unsigned)mine), "r"(barrier)), 0);
 }
 #endif
-DEVICE void products_begin() { PTX("wgmma.fence.sync.aligned;"); }
-DEVICE void products_commit() { PTX("wgmma.commit_group.sync.aligned;"); }
 template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
-#if defined(STRICT)
 // Nor after the next product
-DEVICE void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }
-#else
-DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
-#endif
+IN_STRICT(DEVICE void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); })
+NOT_STRICT(DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); })  // nothing that reads it moves before the wait
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 DEVICE void product(float (&d)[PICK(92, 68, 92)], unsigned long long a, unsigned long long b, int accumulate) {
 #if defined(HALF)
@@ -126,7 +127,8 @@ struct Barriers {
     Barrier weights_full[SLABS], weights_empty[SLABS];
     Barrier chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
-struct Place { int u[4]; };  // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
+// Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
+struct Place { int u[4]; };
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
     constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
@@ -151,28 +153,25 @@ template <int CHANNELS> DEVICE void put(unsigned char* stage, int p, const float
         }
     }
 }
-// Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between them in the
-// patch are zeros that nobody writes.
-constexpr int WORD = sizeof(STORED) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;  // a word: one pixel or two
+// Words of a raw box: one pixel or two.
+constexpr int WORD = sizeof(STORED) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
 DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
     constexpr int CHANNELS = PIECE * LANES, TURNS = WORD_TURNS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
-    const unsigned* in = (const unsigned*)raw;
     UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
         unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++)
-            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + min((turn + f) * TRANSPOSERS + t, WORDS - 1)];
+            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = ((const unsigned*)raw)[j * WORDS + min((turn + f) * TRANSPOSERS + t, WORDS - 1)];
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
             const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p, beside = WORD * p + WORD - 1;
             if (p >= WORDS) continue;
             if constexpr (WORD == 2)
                 UNROLL for (int k = 0; k < CHANNELS / 8; k++) {
                     const unsigned* w = word[f] + k * 8;
-                    const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410),
-                        __byte_perm(w[6], w[7], 0x5410));
-                    const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632),
-                        __byte_perm(w[6], w[7], 0x7632));
+                    uint4 left, right;
+                    UNROLL for (int i = 0; i < 4; i++)
+                        (&left.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x5410), (&right.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x7632);
                     *(uint4*)(stage + (k * PLANE + to) * 16) = left;
                     *(uint4*)(stage + (k * PLANE + beside) * 16) = right;
                 } else {
@@ -224,7 +223,8 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
         }
 }
 #if !defined(STRICT)
-struct Held {  // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
+// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
+struct Held {
     int slab = -1, stage = -1, group = 0;
     DEVICE void release(Barriers& b) {
         if (slab >= 0) barrier_arrive(b.weights_empty[slab]);
@@ -247,57 +247,50 @@ template <int T> DEVICE float (&results(float (&)[BLOCKS][ACCUMULATORS], float (
     }
 // Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
 typedef float Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
+
 #if defined(STRICT)
-template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage,
-    int slot, int warpgroup, int& slab, int& slab_turn) {
-    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    static constexpr int begin[] = {0, 12, 24, 36, 45}, tile[] = {128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512,
-        1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 0,
-        512, 1024}, pixel[] = {0, 816, 1, 817, 2, 818, 3, 819, 0, 1, 2, 3, 4, 820, 136, 952, 137, 953, 138, 954, 4, 136, 137, 138, 139, 955, 140, 956,
-        272, 1088, 273, 1089, 139, 140, 272, 273, 274, 1090, 275, 1091, 276, 1092, 274, 275, 276},
-        again[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1,
-        1};
-    UNROLL for (int part = 0; part < 4; part++) {
-        barrier_wait(b.weights_full[slab], slab_turn & 1);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
-        products_begin();
-        UNROLL for (int j = 0; j < 12; j++)
-            if (j < begin[part + 1] - begin[part])
-                product(acc[0], tiles + tile[begin[part] + j], pixels + pixel[begin[part] + j], again[begin[part] + j]);
-        products_commit();
-        products_wait<0>();
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[0][i], acc[0][i]);
-        barrier_arrive(b.weights_empty[slab]);
-        if (part == 3) barrier_arrive(b.empty[slot]);
+DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
+    int warpgroup, int& slab, int& slab_turn) {
 #else
-template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage,
-    int slot, int warpgroup, int& slab, int& slab_turn, Held& held) {
-    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    static constexpr int begin[] = {0, 8, 15}, pixel[] = {PICK(0, 0, 4), PICK(1, 1, 5), PICK(2, 2, 6), PICK(3, 3, 7), PICK(4, 4, 8),
-        PICK(92, 92, 100), PICK(93, 93, 101), PICK(94, 94, 102), PICK(95, 95, 103), PICK(96, 96, 104), PICK(184, 184, 196), PICK(185, 185, 197),
-        PICK(186, 186, 198), PICK(187, 187, 199), PICK(188, 188, 200)};
-    UNROLL for (int part = 0; part < 2; part++) {
-        held.wait(b.weights_full[slab], slab_turn & 1, b);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
-        products_begin();
-        UNROLL for (int j = 0; j < 8; j++)
-            if (j < begin[part + 1] - begin[part]) product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
-        products_commit();
-        products_wait<1>();
-        held.release(b);
-        if (part == 1) held.stage = slot;
-        held.slab = slab;
+DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
+    int warpgroup, int& slab, int& slab_turn, Held& held) {
 #endif
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    IN_STRICT(static constexpr int begin[] = {0, 12, 24, 36, 45},
+        tile[] = {128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0,
+        640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 0, 512, 1024},
+        pixel[] = {0, 816, 1, 817, 2, 818, 3, 819, 0, 1, 2, 3, 4, 820, 136, 952, 137, 953, 138, 954, 4, 136, 137, 138, 139, 955, 140, 956, 272, 1088,
+        273, 1089, 139, 140, 272, 273, 274, 1090, 275, 1091, 276, 1092, 274, 275, 276},
+        again[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1,
+        1};)
+    NOT_STRICT(static constexpr int begin[] = {0, 8, 15},
+        pixel[] = {PICK(0, 0, 4), PICK(1, 1, 5), PICK(2, 2, 6), PICK(3, 3, 7), PICK(4, 4, 8), PICK(92, 92, 100), PICK(93, 93, 101), PICK(94, 94, 102),
+        PICK(95, 95, 103), PICK(96, 96, 104), PICK(184, 184, 196), PICK(185, 185, 197), PICK(186, 186, 198), PICK(187, 187, 199),
+        PICK(188, 188, 200)};)
+    UNROLL for (int part = 0; part < PICK(2, 4, 2); part++) {
+        IN_STRICT(barrier_wait(b.weights_full[slab], slab_turn & 1);)
+        NOT_STRICT(held.wait(b.weights_full[slab], slab_turn & 1, b);)
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
+        PTX("wgmma.fence.sync.aligned;");
+        IN_STRICT(UNROLL for (int j = 0; j < 12; j++) if (j < begin[part + 1] - begin[part]) product(acc[0], tiles + tile[begin[part] + j], pixels
+            + pixel[begin[part] + j], again[begin[part] + j]);)
+        NOT_STRICT(UNROLL for (int j = 0; j < 8; j++) if (j < begin[part + 1] - begin[part]) product(acc[0], tiles + 256 * j, pixels
+            + pixel[begin[part] + j], part + j > 0 || stage > 0);)
+        PTX("wgmma.commit_group.sync.aligned;");
+        products_wait<PICK(1, 0, 1)>();
+        IN_STRICT(UNROLL for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[0][i], acc[0][i]);)
+        IN_STRICT(barrier_arrive(b.weights_empty[slab]);)
+        IN_STRICT(if (part == 3) barrier_arrive(b.empty[slot]);)
+        NOT_STRICT(held.release(b);)
+        NOT_STRICT(if (part == 1) held.stage = slot;)
+        NOT_STRICT(held.slab = slab;)
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
 }
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. WG: which of the texts;
-// `warpgroup`: which of the two.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int warpgroup, int t) {
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. `warpgroup`: which of the two.
+static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-#if !defined(STRICT)
-    Held held{-1, -1, warpgroup};
-#endif
+    NOT_STRICT(Held held{-1, -1, warpgroup};)
     // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
     const int first_slot = warpgroup * BUFFERS_0, end_slot = warpgroup ? BUFFERS : BUFFERS_0;
     int slot = first_slot, chunk_turn = 0;
@@ -305,24 +298,20 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         float acc[BLOCKS][ACCUMULATORS];
         Totals total;
-        if (TERMS > 1) UNROLL for (int i = 0; i < ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (TERMS > 1)
+            UNROLL for (int i = 0; i < ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
-#if defined(STRICT)
-            barrier_wait(b.full[stage], turn & 1);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, slab,
-                slab_turn);
-#else
-            held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, slab,
-                slab_turn, held);
-#endif
+            IN_STRICT(barrier_wait(b.full[stage], turn & 1);)
+            IN_STRICT(multiply(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup,
+                slab, slab_turn);)
+            NOT_STRICT(held.wait(b.full[stage], turn & 1, b);)
+            NOT_STRICT(multiply(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup,
+                slab, slab_turn, held);)
             if (++stage == STAGES) { stage = 0; turn++; }
         }
-#if !defined(STRICT)
-        products_wait<0>();
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
-        held.release(b);
-#endif
+        NOT_STRICT(products_wait<0>();)
+        NOT_STRICT(UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);)
+        NOT_STRICT(held.release(b);)
         UNROLL for (int c = 0; c < CHUNKS; c++) {
             if (chunk_turn > 0) barrier_wait(b.chunk_empty[slot], (chunk_turn - 1) & 1);
             float* chunk = (float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
@@ -331,7 +320,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                 const int j = c * (CHUNK_WIDTH / 8) + i;
                 if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) {
                     const int px = i * 8 + column;
-                    const float* v = a + j * 4;  // A fragment: rows `row` and row + 8, pixels `px` and px + 1.
+                    // A fragment: rows `row` and row + 8, pixels `px` and px + 1.
+                    const float* v = a + j * 4;
                     *(tf_vector<float, 2>*)(chunk + row * PITCH + px) = {{v[0], v[1]}};
                     *(tf_vector<float, 2>*)(chunk + (row + 8) * PITCH + px) = {{v[2], v[3]}};
                 }
@@ -385,6 +375,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
             }
     }
 }
+
 DEVICE uint4 halves(const float* v) { tf_vector<STORED, 8> w; UNROLL for (int j = 0; j < 8; j++) w.lane[j] = v[j]; return *(uint4*)&w; }
 __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
     TF_SEQUENCE();
@@ -411,6 +402,7 @@ __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const 
     *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = rounded(v);
 #endif
 }
+
 __global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char* packed, Sizes s, STORED* y0, Strides ys0,
     const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -429,7 +421,7 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char*
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, t); }
     else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, y0, ys0, t % 128); }
-    else { asm volatile("setmaxnreg.inc.sync.aligned.u32 176;"); product_role<0>(shared, b, s, role - STORE_GROUPS - 1, t % 128); }
+    else { asm volatile("setmaxnreg.inc.sync.aligned.u32 176;"); product_role(shared, b, s, role - STORE_GROUPS - 1, t % 128); }
 #endif
 }
 // The portable path, for any GPU and size: a thread computes output o, then another; along each axis o + padding = stride * i + dilation * k.
@@ -442,12 +434,13 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* wei
             const int h = at / out_w % out_h - k / 5, w = at % out_w - k % 5;
             if (h < 0 || h >= height || w < 0 || w >= width) continue;
             float part = 0;
-            for (int ci = 0; ci < 64; ci++) part += (float)x[((n * 64ll + ci) * height + h) * width + w] * (float)weight[(ci * 128 + co) * 15 + k];
+            for (int ci = 0; ci < 64; ci++) part += x[((n * 64ll + ci) * height + h) * width + w] * weight[(ci * 128 + co) * 15 + k];
             sum += part;
         }
-        y[at] = float(sum);
+        y[at] = sum;
     }
 }
+
 #include <algorithm>
 #include <dlfcn.h>
 #include <type_traits>
@@ -466,13 +459,13 @@ template <class... P, class... A> void launch(void (*kernel)(P...), long long gr
 static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const int (&box)[5]) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    const long long row = sizeof(STORED) * extent[0], plane = row * extent[1], space = plane * extent[2],
-        stride[] = {row, plane, space * extent[4], space};
+    const long long row = sizeof(STORED) * extent[0], plane = row * extent[1], all = plane * extent[2], stride[] = {row, plane, all * extent[4], all};
     const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
     encode(&map, sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
     return map;
 }
+
 extern "C" long long forward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 2;
     const long long batch = size[0], height = size[1], width = size[2];
@@ -498,6 +491,7 @@ extern "C" long long convolve(STORED* const* leaf, const long long* size, cudaSt
 ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
 _built, _calls = {}, {}
 
+
 def compiled(name, dtype, device, told):
     """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
@@ -505,9 +499,10 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_90b89a18fee6", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_e9044f9c970d", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
+
 
 def in_tf32(written, given):
     """Whether PyTorch multiplies in TF32 at these sizes, where it may: asked once, its convolutions are computed with and without."""
@@ -516,6 +511,7 @@ def in_tf32(written, given):
     with torch.backends.cudnn.flags(True, allow_tf32=False):
         exact = [convolve(*operands) for operands in told]
     return any((convolve(*operands) - e).norm() >= 1e-6 * e.norm() for operands, e in zip(told, exact))
+
 
 def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
@@ -536,6 +532,7 @@ def prepared(name, leaves, at):
     shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
     return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
 
+
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written."""
     if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
@@ -553,6 +550,7 @@ def run(name, *given):
         raise RuntimeError(f"CUDA error {code}")
     return out[:-1]
 
+
 def forward_as_written(convolve, x, conv_transpose_weight):
     """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes."""
     return [convolve(x, conv_transpose_weight, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1)]
@@ -565,12 +563,14 @@ PROGRAMS = {
         lambda batch, height, width: [(batch, 128, height + 2, width + 4)], None),
 }
 
+
 class Differentiable(torch.autograd.Function):
     """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
         ctx.save_for_backward(*leaves)
         return tuple(run(name, *leaves))
+
     @staticmethod
     def backward(ctx, *gradients):
         again = torch.is_grad_enabled()
@@ -580,6 +580,7 @@ class Differentiable(torch.autograd.Function):
             found = iter(torch.autograd.grad(found, wanted, gradients, create_graph=again, allow_unused=True))
         return None, *[next(found) if t.requires_grad else None for t in leaves]
 
+
 class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size):
         given, expected = (in_channels, out_channels, tuple(kernel_size)), (64, 128, (3, 5))
@@ -587,5 +588,6 @@ class ModelNew(nn.Module):
             raise ValueError(f"the kernels of this file were written for ModelNew{expected}, got ModelNew{given}")
         super().__init__()
         self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size, bias=False)
+
     def forward(self, x):
         return (super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)("forward", x, self.conv_transpose.weight)[0]

@@ -1,11 +1,12 @@
 """The emitted files of the seed models, and what NVRTC says of their device code."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from transfuse import library
+from transfuse import emit, library
 
 root = Path(__file__).resolve().parents[2]
 SEEDS = ("A", "B", "C", "D")
@@ -34,7 +35,7 @@ BUILDS = {
 
 
 def builds(text: str) -> list[str]:
-    return ["fp32", *(key for key in BUILDS if f'"{key.upper()}"' in text)]
+    return ["fp32", *(key for key, told in BUILDS.items() if f'"{told[-1].removeprefix("-D")}"' in text)]
 
 
 def compiled(device: str, arch: str, told: list[str]) -> tuple[str, str]:
@@ -45,3 +46,9 @@ def compiled(device: str, arch: str, told: list[str]) -> tuple[str, str]:
         return library.ptx(device, f"-arch={arch}", "-std=c++17", *told), ""
     except library.CompileError as error:
         return "", str(error)
+
+
+@cache
+def file_of(row: str, dtype: str = "float32") -> str:
+    """A benchmark row's file: it takes half a minute to write, and several tests read it."""
+    return emit.emit(root / "bench" / "models" / f"{row}.py", dtype=dtype)

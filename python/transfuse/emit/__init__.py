@@ -210,8 +210,11 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     if not known and inner.name not in fixed and fast.dense <= MOST:
         own = " && ".join(["arch == 90", *_taken(at, fast.grains, (inner.name,)), "aligned"])
         if _rows_share_padding(at, "rows", "f16"):
-            rows16 = lambda: (own, state(at, "rows", True, "f16", f"{name}_rows_", (inner.name,)))  # noqa: E731
-            alone = {"half": lambda: [rows16(), *later["half"]()]}
+            rows16 = lambda prefix: (own, state(at, "rows", True, "f16", prefix, (inner.name,)))  # noqa: E731
+            alone = {
+                "half": lambda: [rows16(f"{name}_rows_"), *later["half"]()],
+                "half rows": lambda: [rows16(f"{name}_")],
+            }
         if _rows_share_padding(at, f"{rounded} rows", "f32"):
             own_rows = state(at, f"{rounded} rows", True, "f32", f"{name}_", (inner.name,))
             return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later, alone, full)

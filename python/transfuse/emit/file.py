@@ -55,6 +55,8 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
             continue
+        if arithmetic == "half" and "wide" in every and "wide" not in taken:  # rows of the example's length, as in fp32
+            modes = _with_each(modes, _like_fp32)
         longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
         longer = _close(longer) if longer and longer.count("\n") >= LONGEST else longer
         if longer and longer.count("\n") < LONGEST:
@@ -75,7 +77,7 @@ def _shortest(found, ref: Reference, modes, arithmetic: str) -> tuple[list, str]
     for less in ways[:1] if any(part.network for part in parts) else ways:
         told = _with_each(modes, *less)
         text = _file(found, ref, told, [arithmetic])
-        if text.count("\n") >= LONGEST and _shorter in less:
+        if text.count("\n") >= LONGEST and (_shorter in less or arithmetic == "half"):
             text = _close(text)
         if text.count("\n") < LONGEST:
             break
@@ -137,6 +139,11 @@ def _shorter(part):
     as written: a second formula of the model would have to be read as well."""
     plain = part.programs.without_general().changed(quotients.plainly).changed(follows.strides)
     return replace(part, programs=plain, derived=False, follows=True)
+
+
+def _like_fp32(part):
+    """In 16 bits for rows of the example's length alone, where they share the zeros between them as in fp32."""
+    return replace(part, programs=part.programs.like_fp32())
 
 
 def _standing_alone(part):

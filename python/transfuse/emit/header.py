@@ -137,10 +137,10 @@ def gradients(regions: list[str], own: bool) -> str:
 def served(arithmetics: list[str], portable: bool, tf32: bool) -> str:
     """What the kernels are for, and what becomes of everything else. tf32: those for fp32 round to it."""
     own = {"fp32": "fp32 (TF32)" if tf32 else "fp32", "half": "16 bits", "strict": "strict fp32"}
-    ways = [
-        *([] if "half" in arithmetics else ["16 bits are converted"]),
-        *([] if {"strict", "fp32"} <= {*arithmetics} or ("fp32" in arithmetics and not tf32) else
-          [f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators"]),
-        "other sizes too, other GPUs the portable kernel" if portable else "other GPUs and sizes as well",
-    ]  # fmt: skip
-    return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(ways)}.\n"
+    left = [] if "half" in arithmetics else ["16 bits are converted"]
+    by_pytorch = "take PyTorch's operators"
+    if "fp32" not in arithmetics or (tf32 and "strict" not in arithmetics):
+        left.append(f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators")
+        by_pytorch = "too" if portable else "as well"
+    left.append(f"other sizes {by_pytorch}, other GPUs the portable kernel" if portable else f"other GPUs and sizes {by_pytorch}")
+    return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(left)}.\n"

@@ -95,7 +95,7 @@ class Programs:
 
     stated: dict[str, list[tuple[str, Program]]]
     later: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)
-    alone: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)  # in a file of their own
+    alone: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)  # "half" in a file of its own; "half rows"
     full: bool = False  # for fp32 there are kernels in full fp32 alone, because `optimize` multiplies the example so
 
     @property
@@ -126,9 +126,17 @@ class Programs:
             return self
         return Programs({**self.stated, "half": self["half"][:1]}, self.later, self.alone, self.full)
 
+    def like_fp32(self) -> Programs:
+        """In 16 bits for rows of one length alone, where fp32's kernels have others beside them for all other lengths."""
+        if "wide" not in self or "half rows" not in self.alone:
+            return self
+        stated = {key: list_ for key, list_ in self.stated.items() if key != "half"}
+        return Programs(stated, {**self.later, "half": self.alone["half rows"]}, self.alone, self.full)
+
     def standing_alone(self) -> Programs:
         """As files have them that are for one arithmetic: nothing has to be said in one text with another's."""
-        return Programs({k: v for k, v in self.stated.items() if k not in self.alone}, {**self.later, **self.alone})
+        own = {key: found for key, found in self.alone.items() if key == "half"}
+        return Programs({k: v for k, v in self.stated.items() if k not in own}, {**self.later, **own}, {}, self.full)
 
     def changed(self, change: Callable[[Program], Program]) -> Programs:
         """With every program changed, those too that are stated later."""

@@ -150,7 +150,7 @@ def definitions(text: str, keys: list[str], picked: str) -> list[str]:
         said = [f"#define {macro}(...)" + " __VA_ARGS__" * takes(macro) for macro in macros]
         return [own.get(key, picked), *said] if own else said
 
-    asked = [key for key in keys[1:] if key in own or macros]
+    asked = [key for key in keys[1:] if case(key) != case(keys[0])]
     cases = [line for i, k in enumerate(asked) for line in (f"#{'el' if i else ''}if defined({FLAGS[k]})", *case(k))]
     head = [picked] if picked and not own else []
     return [*head, *cases, "#else", *case(keys[0]), "#endif"] if cases else head
