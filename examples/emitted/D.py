@@ -16,7 +16,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-# For fp32 (TF32) and 16 bits and strict fp32 on sm_90a; other sizes too, other GPUs the portable kernel.
+# For fp32 (TF32) and 16 bits and strict fp32 on sm_90a; other sizes take PyTorch's operators, other GPUs the portable kernel.
 SOURCE = r"""
 #if defined(STRICT)
 #define PICK(tf32, strict, half) (strict)
@@ -499,7 +499,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_e9044f9c970d", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_3e5394211626", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 

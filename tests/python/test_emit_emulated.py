@@ -323,6 +323,27 @@ def test_a_file_for_16_bits_has_kernels_for_rows_of_the_examples_length_and_of_o
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+def test_statistics_of_16_bits_stay_fp32_until_they_are_added(tmp_path, monkeypatch):
+    """C's, in train mode, and what eval mode makes of them, by kernels that read eight elements at once in both."""
+    space, theirs = file_for_16_bits("C", tmp_path, monkeypatch)
+    torch.manual_seed(0)
+    reference = theirs["Model"](*theirs["get_init_inputs"]()).bfloat16()
+    model = space["ModelNew"](*theirs["get_init_inputs"]()).bfloat16()
+    model.load_state_dict(reference.state_dict())
+    wide, x = copy.deepcopy(reference).double(), torch.rand(2, 64, 2, 3, 32).bfloat16()
+    with torch.no_grad():
+        model(x), wide(x.double())
+        for name in ("running_mean", "running_var"):
+            mine, true = getattr(model.batch_norm, name), getattr(wide.batch_norm, name)
+            assert mine.dtype == torch.bfloat16
+            torch.testing.assert_close(mine.double(), true, rtol=2**-8, atol=2**-9 * true.abs().max().item())
+        found, truth = model.eval()(x), wide.eval()(x.double())
+    torch.testing.assert_close(found.double(), truth, rtol=2**-6, atol=2**-7)
+    assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())
+    assert space["SOURCE"].count(" moments(READ p0") + space["SOURCE"].count("_moments(READ p0") == 1
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
 def test_a_file_for_16_bits_multiplies_their_sums_in_fp32(tmp_path, monkeypatch):
     """What f4's product reads are sums of depth, which no 16 bits hold: boxes of floats, of which half results are stored."""
     files = file_for_16_bits("f4", tmp_path, monkeypatch)

@@ -35,6 +35,17 @@ def stored(body: str, parameters: list[Parameter], kinds: list[str]) -> str:
     return body
 
 
+def in_fp32(body: str, parameters: list[Parameter]) -> str:
+    """What a kernel for 16 bits stores through these as fp32, and not rounded before."""
+    for p in parameters:
+        if p.type != "tf_half*":
+            continue
+        p.type = "float*"
+        for value in re.findall(rf"\btf_store\({p.name} [^;]*, (\w+)\);", body):
+            body = re.sub(rf"(const (?:float|double) {value} = )tf_round<tf_half>(\([^;]*\);)", r"\1\2", body)
+    return body
+
+
 def steps_known(body: str, parameters: list[Parameter]) -> str:
     """Strides that are numbers, where the kernel itself asks for them."""
     for p in parameters:

@@ -9,7 +9,7 @@ import numpy as np
 
 from transfuse.emit.formula import Statement, Unstated, scalar
 from transfuse.emit.launches import Kernel, Launch, Parameter, Program
-from transfuse.emit.kernel_text import CONVERTING_COPY, a_block_each, merge, steps_known, stored, whole_vectors
+from transfuse.emit.kernel_text import CONVERTING_COPY, a_block_each, in_fp32, merge, steps_known, stored, whole_vectors
 from transfuse.emit.sizes import Sized
 from transfuse.emit.text.values import constants
 
@@ -196,6 +196,8 @@ class Stating:
             results = self.sized.region.differentiable
             kinds = [v[0] if isinstance(v, tuple) and (v[0] == "leaf" or v[1] < results) else "" for v in values[0]]
             body = stored(body, parameters, kinds)
+            behind = [isinstance(v, tuple) and v[0] == "output" and v[1] >= results for v in values[0]]
+            body = in_fp32(body, [p for p, statistic in zip(parameters, behind) if statistic])
             if re.search(r"const STORED\* (\w+) = [^;]*;.*?\btf_copy\([^;]*, \1 ", body, re.S):
                 before += CONVERTING_COPY
         body = steps_known(body, parameters)
