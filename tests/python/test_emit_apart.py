@@ -82,7 +82,10 @@ def test_what_is_alike_in_two_lines_stands_once():
     keys = ["fp32", "half"]
     lines = {"fp32": "    pixels += at.start + warpgroup * 64;", "half": "    pixels += warpgroup * 64;"}
     assert apart.within(lines, keys) == "    pixels += IN_TF32(at.start +) warpgroup * 64;"
-    lines = {"fp32": 'asm volatile("st.u32 [%0], %3; add;" : "r"(v));', "half": 'asm volatile("st.u16 [%0], %3; add;" : "r"(v));'}
+    lines = {
+        "fp32": 'asm volatile("st.u32 [%0], %3; add;" : "r"(v));',
+        "half": 'asm volatile("st.u16 [%0], %3; add;" : "r"(v));',
+    }
     assert apart.within(lines, keys) == 'asm volatile("st." IN_TF32("u32") IN_HALF("u16") " [%0], %3; add;" : "r"(v));'
     assert apart.within({"fp32": "f(a, b, c);", "half": "while (true) g();"}, keys) is None
     lines = {"fp32": "if (a < b) { f(a, b, c);", "half": "if (a < b) f(a, b, c);"}

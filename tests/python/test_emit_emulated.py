@@ -149,7 +149,9 @@ def of_build(source: str, *told: str) -> str:
     """The source with what stands in macros of builds written out, for the one that the compiler is told of: instructions are
     replaced by their text, which a macro may stand in."""
     build = next((flag.removeprefix("-D") for flag in told if flag.startswith("-D")), "TF32")
-    source = re.sub(r"#if defined\(HALF\)\n(?:#define (?:IN|NOT)_.*\n)+#else\n(?:#define (?:IN|NOT)_.*\n)+#endif\n", "", source)
+    source = re.sub(
+        r"#if defined\(HALF\)\n(?:#define (?:IN|NOT)_.*\n)+#else\n(?:#define (?:IN|NOT)_.*\n)+#endif\n", "", source
+    )
     while m := LINES.search(source):
         end, depth = m.end(), 1
         while depth:

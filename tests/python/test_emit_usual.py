@@ -2,13 +2,15 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from emitted import namespace, root
 from transfuse import emit
+from transfuse.emit import Part, device, file, host
 from transfuse.emit.formula import Unstated
-from transfuse.emit import device, host
+from transfuse.emit.launches import Kernel, Launch, Parameter, Program, Programs
 
 
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
@@ -76,3 +78,32 @@ def test_a_text_that_confuses_a_pass_is_put_plainly(monkeypatch):
     monkeypatch.setattr(device, "_briefly", confused)
     code, told = device.assembled({"fp32": [("k", kernel)]})
     assert "y[threadIdx.x] = 1.0f" in code["fp32"] and told == device.Told()
+
+
+def test_a_size_that_a_question_reads_keeps_its_name():
+    """Of a norm's rows a block keeps so many: it is asked for before anything is launched."""
+    kernel = Kernel("k", "", [Parameter("int", "n", "out_height")])
+    asked = Program(
+        [kernel], [Launch(kernel, "1", 256, 0, 1, False, "")], [("out_height", "2 * height")], [], "0", [], {}
+    )
+    calls = ["launch(k, 1, 256, 0, true, stream, out_height);"]
+    made, program = host._said_where_given(calls, replace(asked, beyond=["out_height > 128"]))
+    assert made == calls and program.extents == [("out_height", "2 * height")]
+    made, program = host._said_where_given(calls, asked)
+    assert made == ["launch(k, 1, 256, 0, true, stream, 2 * height);"] and not program.extents
+
+
+def test_fp32_asks_for_no_program_of_16_bits():
+    """Which need not be one of formulas: a file for fp32 is written all the same."""
+
+    def unstated():
+        raise Unstated("no formula")
+
+    program = Program([], [], [], [], "0", [], {})
+    programs = Programs({"fp32": [("", program)]}, {"half": unstated})
+    assert programs["fp32"] and "half" in programs
+    with pytest.raises(Unstated):
+        programs.for_own_rows()
+    assert file._own_rows not in {
+        way for less in file._ways([Part("forward", None, programs, {})], "fp32") for way in less
+    }

@@ -67,13 +67,7 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
 def _shortest(found, ref: Reference, modes, arithmetic: str) -> tuple[list, str]:
     """For one arithmetic, with as much as leaves the file short enough; and the modes as it has them."""
     parts = [part for mode in modes for part in mode.parts]
-    ways = [
-        (),
-        *([(_without_general,)] if any(not c for p in parts for c, _ in p.programs.of(arithmetic)) else []),
-        *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
-        *([(_own_rows,)] if arithmetic == "half" and any(len(part.programs.of("half")) > 1 for part in parts) else []),
-        (_without_gradient, _own_rows, _shorter),
-    ]
+    ways = _ways(parts, arithmetic)
     for less in ways[:1] if any(part.network for part in parts) else ways:
         told = _with_each(modes, *less)
         text = _file(found, ref, told, [arithmetic])
@@ -82,6 +76,18 @@ def _shortest(found, ref: Reference, modes, arithmetic: str) -> tuple[list, str]
         if text.count("\n") < LONGEST:
             break
     return told, text
+
+
+def _ways(parts, arithmetic: str) -> list[tuple]:
+    """What a file may go without to be shorter, the least first."""
+    rows = (_own_rows,) if arithmetic == "half" else ()
+    return [
+        (),
+        *([(_without_general,)] if any(not c for p in parts for c, _ in p.programs.of(arithmetic)) else []),
+        *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
+        *([rows] if rows and any(len(part.programs.of("half")) > 1 for part in parts) else []),
+        (_without_gradient, *rows, _shorter),
+    ]
 
 
 def _close(text: str) -> str:

@@ -142,5 +142,9 @@ def served(arithmetics: list[str], portable: bool, tf32: bool) -> str:
     if "fp32" not in arithmetics or (tf32 and "strict" not in arithmetics):
         left.append(f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators")
         by_pytorch = "too" if portable else "as well"
-    left.append(f"other sizes {by_pytorch}, other GPUs the portable kernel" if portable else f"other GPUs and sizes {by_pytorch}")
+    left.append(
+        f"other sizes {by_pytorch}, other GPUs the portable kernel"
+        if portable
+        else f"other GPUs and sizes {by_pytorch}"
+    )
     return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(left)}.\n"

@@ -251,7 +251,8 @@ def _body(program: Program, made: list[str], workspace: str) -> list[str]:
 
 def _said_where_given(made: list[str], program: Program) -> tuple[list[str], Program]:
     """Multiples of a size stand where launches are given them, unless something else reads them."""
-    rest = " ".join([*(f for _, f in program.extents + program.workspace), program.bytes, *program.largest])
+    formulas = [formula for _, formula in program.extents + program.workspace]
+    rest = " ".join([*formulas, program.bytes, *program.largest, *program.beyond])
     extents = []
     for name, formula in program.extents:
         word = re.compile(rf"(?<=, ){name}(?=[,)])")

@@ -95,7 +95,9 @@ class Programs:
 
     stated: dict[str, list[tuple[str, Program]]]
     later: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)
-    alone: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)  # "half" in a file of its own; "half rows"
+    alone: dict[str, Callable[[], list[tuple[str, Program]]]] = field(
+        default_factory=dict
+    )  # "half" in a file of its own; "half rows"
     full: bool = False  # for fp32 there are kernels in full fp32 alone, because `optimize` multiplies the example so
 
     @property

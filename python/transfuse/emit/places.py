@@ -41,34 +41,14 @@ WINDOW = re.compile(r"const int\* window = windows \+ (\w+) \* (\d+);")
 
 def _windows(text: str, values: list[int]) -> str | None:
     match = WINDOW.search(text)
-    if not match:
+    if not match or len(values) % (each := int(match[2])):
         return None
-    each = int(match[2])
     rows = [values[i : i + each] for i in range(0, len(values), each)]
     said = formula([row[0] for row in rows], match[1])
-    if said is not None and all(v == row[0] + j for row in rows for j, v in enumerate(row)):
-        text = text.replace(match[0], f"const int window = {said};  // its first pixel")
-        return re.sub(r"\bwindow\[(\w+)\]", r"window + \1", text)
-    if (said := digits(values, "tap")) is None:
+    if said is None or any(v != row[0] + j for row in rows for j, v in enumerate(row)):
         return None
-    function = f"[](int tap) {{ return {said}; }}"
-    text = text.replace(match[0], f"const auto window = {function};  // its first pixel")
-    return re.sub(r"\bwindow\[([^\[\]]+)\]", rf"window({match[1]} * {each} + \1)", text)
-
-
-def digits(values: list[int], index: str) -> str | None:
-    """a·(i / qr) + b·(i / r % q) + c·(i % r) + d for values at i = 0, 1, …"""
-    step = values[1] - values[0] if len(values) > 1 else 0
-    r = next((i for i, v in enumerate(values) if v != values[0] + i * step), len(values))
-    rows = values[::r]
-    middle = rows[1] - rows[0] if len(rows) > 1 else 0
-    q = next((i for i, v in enumerate(rows) if v != rows[0] + i * middle), len(rows))
-    last = rows[q] - rows[0] if q < len(rows) else 0
-    if any(v != values[0] + i // (q * r) * last + i // r % q * middle + i % r * step for i, v in enumerate(values)):
-        return None
-    terms = [(f"{index} / {q * r}", last), (f"{index} / {r} % {q}", middle), (f"{index} % {r}", step)]
-    said = [text if times == 1 else f"{text} * {times}" for text, times in terms if times]
-    return " + ".join([*said, *([str(values[0])] if values[0] or not said else [])])
+    text = text.replace(match[0], f"const int window = {said};  // its first pixel")
+    return re.sub(r"\bwindow\[(\w+)\]", r"window + \1", text)
 
 
 REACH = re.compile(r"const int\* reach = slab_reaches \+ 4 \* (\w+);[^\n]*")
