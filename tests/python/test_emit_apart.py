@@ -1,123 +1,74 @@
-"""Lines that not all builds of a file say: whatever way they stand in one text, the compiler reads each build's own."""
+"""Files take what `optimize` takes where a tile cannot make all of a pass: products with their taps apart, of few output channels,
+and a product alone, with the general kernel behind it."""
 
-import random
-import re
+import copy
 import shutil
-import subprocess
 
 import pytest
+import torch
 
-from transfuse.emit import builds
-from transfuse.emit.builds import apart
-from transfuse.emit.text.alone import residues, roles_of_one_text
-from transfuse.emit.text.typed import plainly, said, tree_of
+from emitted import namespace
+from test_emit_emulated import deviation, emulated
+from transfuse import emit
 
-LINES = [
-    "DEVICE void f(int a, const float* from, float* to) {",
-    "    const int at = a * 4 + threadIdx.x;",
-    "    UNROLL for (int i = 0; i < 4; i++) to[i] = from[at + i] * 2.0f;",
-    "    if (at < 16) {",
-    "        held.wait(b.full[a], 1, b);",
-    '        asm volatile("wgmma.m64n128k8.f32.tf32.tf32 {" : "+f"(to[0]) : "l"(a), "r"(at));',
-    "        multiply<0>(to, from, at, a);  // the taps of a tile",
-    "    }",
-    "    barrier_arrive(b.empty[a]);",
-    "}",
-    "constexpr int SIZE = 12;",
-    "DEVICE int g(int a) { return a + SIZE; }",
-]
-OTHERS = [
-    "    products_wait<0>();",
-    "    for (int k = 0; k < a; k++) to[k] += from[k];",
-    "        held.release(b);",
-    '        PTX("fence.proxy.async;", "r"(a));',
-]
-WORDS = ["at", "other", "from[a]", "g(a, 3)", '"r"(at)', '"wgmma.m64n64k16.f32.f16.f16 {"', "7", "(at + 2)"]
+MODEL = """import torch
+import torch.nn.functional as F
+from torch import nn
 
 
-def another(lines: list[str], chance: random.Random) -> list[str]:
-    """The same with some lines gone, some new, and some words others."""
-    out = []
-    for line in lines:
-        turn = chance.random()
-        if turn < 0.1 and line.startswith("    ") and "{" not in line and "}" not in line:
-            continue
-        if turn < 0.2:
-            out.append(chance.choice(OTHERS))
-        words = re.findall(r'\b(?:at|from|a|\d+)\b|"[^"]*"', line.split("//")[0])
-        if words and 0.2 < turn < 0.6 and not line.startswith("constexpr"):
-            line = line.replace(chance.choice(words), chance.choice(WORDS), 1)
-        out.append(line)
-    return out
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.{up}
+
+    def forward(self, x):
+        return {behind}
 
 
-def read(text: str, key: str, keys: list[str]) -> str:
-    """What is left for a build, strings joined, spaces and comments gone."""
-    text = re.sub(r"(?m)^#define PICK.*$", "", text)
-    names = [apart.name(k) for k in keys]
-    told = [f"-DPICK({', '.join(names)})={apart.name(key)}"]
-    told += [f"-D{apart.FLAGS[key]}"] if apart.FLAGS[key] else []
-    command = ["c++", "-E", "-P", "-x", "c++", *told, "-"]
-    found = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
-    return re.sub(r"\s+", "", re.sub(r'"\s*"', "", found))
+def get_inputs():
+    return [torch.rand{sizes}]
+
+
+def get_init_inputs():
+    return []
+"""
+# Of each: the layer, what is behind it, the example's sizes, kernels that the file has, and sizes that they are run at.
+CASES = {
+    "a chain adds the products up": (
+        ("ConvTranspose2d(64, 3, 4, stride=2, padding=1)", "torch.tanh(self.up(x))", (8, 64, 64, 128)),
+        ("dense", "dense_tail"),
+        ((1, 64, 4, 32), (2, 64, 3, 16)),
+    ),
+    "a launch adds them up before a pool": (
+        ("ConvTranspose2d(96, 3, 4, stride=2, padding=1)", "F.max_pool2d(self.up(x), 2)", (32, 96, 128, 128)),
+        ("dense", "gather", "dense_tail"),
+        ((1, 96, 4, 32), (2, 96, 3, 16)),
+    ),
+    "a pool cuts periods of phases": (
+        ("ConvTranspose2d(64, 64, 3, stride=3)", "F.max_pool2d(self.up(x), 2)", (8, 64, 32, 64)),
+        ("dense", "dense_tail"),
+        ((1, 64, 4, 32), (2, 64, 3, 16)),
+    ),
+}
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
-@pytest.mark.parametrize("keys", [["fp32", "half"], ["fp32", "strict", "half"], ["fp32", "wide", "strict", "half"]])
-@pytest.mark.parametrize("by_line", [False, True])
-def test_every_build_reads_its_own_lines(keys, by_line):
-    within = 0
-    for seed in range(25):
-        chance = random.Random(seed)
-        texts = {key: "\n".join(another(LINES, chance) if key != "fp32" else LINES) for key in keys}
-        merged = builds._merged(texts, False, by_line)
-        within += len(re.findall(r"\b(?:IN|NOT)_\w+\(", merged))
-        for key, text in texts.items():
-            own = re.sub(r"\s+", "", re.sub(r'"\s*"', "", re.sub(r"//.*", "", text)))
-            assert read(merged, key, keys) == own, (seed, key)
-    assert (within > 50) == by_line
-
-
-def test_what_is_alike_in_two_lines_stands_once():
-    keys = ["fp32", "half"]
-    lines = {"fp32": "    pixels += at.start + warpgroup * 64;", "half": "    pixels += warpgroup * 64;"}
-    assert apart.within(lines, keys) == "    pixels += IN_TF32(at.start +) warpgroup * 64;"
-    lines = {
-        "fp32": 'asm volatile("st.u32 [%0], %3; add;" : "r"(v));',
-        "half": 'asm volatile("st.u16 [%0], %3; add;" : "r"(v));',
-    }
-    assert apart.within(lines, keys) == 'asm volatile("st." IN_TF32("u32") IN_HALF("u16") " [%0], %3; add;" : "r"(v));'
-    assert apart.within({"fp32": "f(a, b, c);", "half": "while (true) g();"}, keys) is None
-    lines = {"fp32": "if (a < b) { f(a, b, c);", "half": "if (a < b) f(a, b, c);"}
-    assert apart.within(lines, keys) is None  # a brace would be open in a macro
-
-
-def test_lines_of_the_preprocessor_stand_between_conditions():
-    texts = {"fp32": "#define A 1\nint a;", "half": "#define A 2\nint a;"}
-    assert builds._merged(texts, False, True) == "#if defined(HALF)\n#define A 2\n#else\n#define A 1\n#endif\nint a;"
-
-
-def test_a_number_that_roles_hand_on_and_nobody_asks_for_is_gone():
-    text = """template <int WG> DEVICE void multiply(float& acc) { acc++; }
-template <int WG> static __device__ void product_role(int t) {
-    multiply<WG>(t);
-}
-void kernel() { product_role<0>(1); product_role<1>(2); }"""
-    found = roles_of_one_text(text)
-    assert "WG" not in found and "product_role(1); product_role(2);" in found and "    multiply(t);" in found
-    asked = text.replace("acc++", "acc += WG")
-    assert roles_of_one_text(asked) == asked
-
-
-def test_residues_of_a_tile_that_are_its_variant():
-    text = "void f() {\n    const int code = at.variant * 256;\n    h = 2 * u + (code >> 8 & 255), d = v + (code >> 16);\n}"
-    assert residues(text) == "void f() {\n    h = 2 * u + at.variant, d = v;\n}"
-    other = text.replace("(code >> 16)", "code")
-    assert residues(other) == other
-
-
-def test_a_store_rounds_what_it_stores():
-    known = {"p": "STORED*", "q": "float*", "v": "double"}
-    value = tree_of("(double)tf_round<STORED>(v * 2.0)")
-    assert said(plainly(value, known, "STORED")) == "v * 2.0"
-    assert "tf_round" in said(plainly(value, known, "float"))
+@pytest.mark.parametrize("case", CASES)
+def test_products_that_a_tile_does_not_finish(case, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    (up, behind, sizes), kernels, shapes = CASES[case]
+    path = tmp_path / "model.py"
+    path.write_text(MODEL.format(up=up, behind=behind, sizes=sizes))
+    text = emit.emit(path)
+    assert text.count("\n") < 600
+    assert all(f" forward_{kernel}(" in text for kernel in kernels)
+    space, theirs = emulated(text, tmp_path, 90), namespace(path.read_text())
+    for shape in shapes:
+        torch.manual_seed(0)
+        reference = theirs["Model"]()
+        torch.manual_seed(0)
+        model, x = space["ModelNew"](), torch.rand(shape)
+        with torch.no_grad():
+            assert deviation(model(x), copy.deepcopy(reference).double()(x.double())) <= 1e-3
+    assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())  # no call was left to PyTorch
