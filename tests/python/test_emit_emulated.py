@@ -361,14 +361,15 @@ def test_a_softmax_of_elements_of_16_bits(row, shape, times, tmp_path, monkeypat
     files = file_with_kernels_for_16_bits(row, tmp_path, monkeypatch)
     found, truth = in_16_bits(*files, shape, times)
     assert truth.max() - truth.min() > 0.1
-    torch.testing.assert_close(found.double(), truth, rtol=2**-7, atol=2**-8 if row == "f11" else 0)
+    torch.testing.assert_close(found.double(), truth, rtol=2**-7, atol=1e-30)  # what is smaller becomes 0
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
 def test_a_minimum_over_channels_of_elements_of_16_bits(tmp_path, monkeypatch):
     files = file_with_kernels_for_16_bits("f7", tmp_path, monkeypatch)
     found, truth = in_16_bits(*files, (2, 64, 3, 128))
-    torch.testing.assert_close(found.double(), truth, rtol=2**-6, atol=2**-6)
+    assert truth.max() - truth.min() > 0.1
+    torch.testing.assert_close(found.double(), truth, rtol=2**-7, atol=2**-9)
 
 
 def gradients(model, x) -> dict:
