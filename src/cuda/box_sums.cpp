@@ -46,6 +46,10 @@ BoxSumsWriter::CellText BoxSumsWriter::whole_cell(const std::string& lo, const s
 BoxSumsWriter::CellText BoxSumsWriter::cut_cell(const std::string& lo, const std::string& hi, const std::string& step,
                                                 const std::string& begin, const std::string& end,
                                                 std::string_view prefix) {
+    if (step == "1") {
+        const std::string first = let({"max(", lo, ", ", begin, ")"}, "first");
+        return {first, step, let({"max(min(", hi, ", ", end, " - 1) - ", first, " + 1, 0)"}, prefix)};
+    }
     const std::string next = lo + " + (" + begin + " - " + lo + " + " + step + " - 1) / " + step + " * " + step;
     const std::string first = let({begin, " <= ", lo, " ? ", lo, " : ", next}, "first");
     const std::string last = let({"min(", hi, ", ", end, " - 1)"}, "last");

@@ -58,8 +58,6 @@ public:
         const int64_t rows = s_.target.decide(extent_[1] > 2 ? 4 : extent_[1]);
         stage(rows, lanes * (warps / rows));
         const int64_t left = most_shared - warps * lanes * ((lanes + 1) * (centred_ ? 4 : 8) + segments_ * 8);
-        copies_ = copyable();
-        if (staged_bytes() > left) copies_ = false;
         in_shared_ = staged_bytes() <= left && counted();
         if (!in_shared_) reach_ = 0;
         runs_ = 2 * segments_ - 1;

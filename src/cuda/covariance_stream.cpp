@@ -174,7 +174,10 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
         body.line("#pragma unroll 1");
         body.line("for (int early = 0; early < " + number(stages) + "; ++early) bring(early);");
     } else if (early) {
+        body.line("auto bring = [&]() {");
         issue();
+        body.line("};");
+        body.line("bring();");
     }
     if (most_terms) body.open("for (bool again = false; !again || at < end; again = true)");
     k.emitter.open(most_terms ? "for (int terms = 0; at < end && terms < " + number(most_terms) + ";)"
@@ -186,7 +189,7 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
         body.line("stage = stage + 1 == " + number(stages) + " ? 0 : stage + 1;");
     } else if (early) {
         write_store(k, "0", batch);
-        issue();
+        body.line("bring();");
     } else {
         body.line("#pragma unroll 1");
         k.emitter.open("for (int first = 0; first < " + number(numbers()) + "; first += " + number(batch) + ")");

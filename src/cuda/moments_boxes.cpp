@@ -141,7 +141,7 @@ std::string MomentsWriter::plus_along(std::string offset, const Axis& axis, cons
             own = let(parameters_->remainder(rest, q, extent, true), "r");
             rest = q;
         }
-        offset = plus(offset, times("(long long)" + own, integer64(a == 1 ? to.strides[1] * boxes() : to.strides[a])));
+        offset = plus(offset, times("(long long)" + own, integer64(stride_of(a, to, boxes()))));
     }
     return offset;
 }
@@ -155,7 +155,7 @@ void MomentsWriter::write_boxes(const Share& own) {
     } else if (inner_.reduced) {
         boxes_by_threads(to, pointer, offset);
     } else {
-        emitter_->open({"if (", own.inside, " && ", own.line, " == 0)"});
+        emitter_->open({"if (", own.inside, (held_ ? "" : " && " + own.line + " == 0"), ")"});
         boxes_of_columns(to, pointer, offset, own);
         emitter_->close();
     }
@@ -206,13 +206,41 @@ std::string MomentsWriter::cell_masks() const {
     return masks;
 }
 
-// A thread has a vector of columns: their sums of each box. Neighbouring elements one after another: memory takes them
-// as one.
+bool MomentsWriter::side_by_side(const Place& to) const {
+    int64_t stride = 1;
+    for (size_t k = inner_.logical.size(); k-- > 0; stride *= graph_[x_].type.shape[inner_.logical[k]])
+        if (stride_of(inner_.logical[k], to, boxes()) != stride) return false;
+    bool whole = to.aligned && to.strides[1] % vector_ == 0;
+    for (const Axis& axis : outer_)
+        for (size_t a : axis.logical) whole = whole && stride_of(a, to, boxes()) % vector_ == 0;
+    return whole && (!in_slots() || numel(graph_[box_].type.shape) % vector_ == 0);
+}
+
+// A thread has a vector of columns: their sums of each box. Neighbouring elements at once, or one after another: memory
+// takes them as one.
 void MomentsWriter::boxes_of_columns(const Place& to, const std::string& pointer, const std::string& offset,
                                      const Share& own) {
     Body& body = *body_;
     const std::string l = body.fresh("l"), at = body.fresh("at"), from = plus(times(own.place, number(vector_)), l);
     const std::string lanes = "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")";
+    const auto sum_of = [&](const std::vector<int64_t>& intervals) {
+        return box_sum(intervals, [&](int64_t cell) {
+            return held_ ? "tf_sums[" + number(cell) + "][" + l + "]"
+                         : "tf_sums[" + plus(times(number(cell), times(width_, number(vector_))), from) + "]";
+        });
+    };
+    if (s_.target.decide(held_ && vector_ > 1 && side_by_side(to))) {
+        const std::string first = emitter_->let("long long", plus(offset, own.column), "at"), box = body.fresh("box");
+        for (int64_t b = 0; const std::vector<int64_t>& intervals : box_intervals()) {
+            const std::string sums = box + number(b);
+            body.line({"double ", sums, "[", number(vector_), "];"});
+            body.line("#pragma unroll");
+            body.line({lanes, " ", sums, "[", l, "] = ", sum_of(intervals), ";"});
+            body.line({"tf_store_row(", pointer, " + (", plus(first, times(number(b++), integer(to.strides[1]))), "), ",
+                       sums, ");"});
+        }
+        return;
+    }
     body.line({"long long ", at, "[", number(vector_), "];"});
     body.line("#pragma unroll");
     emitter_->open(lanes);
@@ -221,9 +249,7 @@ void MomentsWriter::boxes_of_columns(const Place& to, const std::string& pointer
     emitter_->close();
     const auto intervals = box_intervals();
     for (int64_t b = 0; b < boxes(); ++b) {
-        const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
-            return "tf_sums[" + plus(times(number(cell), times(width_, number(vector_))), from) + "]";
-        });
+        const std::string sum = sum_of(intervals[static_cast<size_t>(b)]);
         body.line("#pragma unroll");
         body.line({lanes, " tf_store(", pointer, " + (",
                    plus(at + "[" + l + "]", times(number(b), integer(to.strides[1]))), "), ", sum, ");"});

@@ -23,7 +23,7 @@ Launch MomentsWriter::write() {
                                   "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
                                       number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " +
                                       number(cell_count_) + " cells",
-                                  warp_sum_code());
+                                  inner_.reduced ? warp_sum_code() : store_row_code());
     if (flexible())
         launch.shared_bytes =
             static_cast<uint32_t>(8 * vector_ * (cell_count_ * columns_ + (has_lines() ? threads : 0)));
@@ -40,12 +40,30 @@ TF_FUNCTION double tf_warp_sum(double v) {
 )cuda";
 }
 
+std::string MomentsWriter::store_row_code() {
+    return R"cuda(
+// Neighbours, 16 bytes at once.
+template <class S, int N> TF_FUNCTION void tf_store_row(S* to, const double (&v)[N]) {
+    constexpr int W = 16 / sizeof(S) < N ? 16 / sizeof(S) : N;
+#pragma unroll
+    for (int i = 0; i < N; i += W) {
+        tf_vector<S, W> whole;
+#pragma unroll
+        for (int l = 0; l < W; ++l) tf_from(whole.lane[l], v[i + l]);
+        *(tf_vector<S, W>*)(to + i) = whole;
+    }
+}
+)cuda";
+}
+
 // Shared memory for the sums of cells, and where there are several, a table of them.
 void MomentsWriter::declare_sums() {
     Body& body = *body_;
     if (inner_.reduced) {
         body.line({"__shared__ double tf_warps[", number(threads / 32 * sums_at_once()), "], tf_sums[",
                    number(cell_count_ * inner_boxes()), "];"});
+    } else if (held_) {
+        body.line({"double tf_sums[", number(cell_count_), "][", number(vector_), "] = {};"});
     } else if (flexible()) {
         width_ = integer(columns_);
         body.line("extern __shared__ __align__(1024) unsigned char shared[];");
@@ -56,7 +74,7 @@ void MomentsWriter::declare_sums() {
         body.line({"__shared__ double tf_sums[", number(cell_count_ * columns_bound() * vector_), "];"});
         if (lines_ > 1) body.line({"__shared__ double tf_lines[", number(threads * vector_), "];"});
     }
-    if (cell_count_ == 1) return;
+    if (cell_count_ == 1 || held_) return;
     declare_cells(true);
     body.line("__syncthreads();");
 }
@@ -105,11 +123,12 @@ void MomentsWriter::write_body() {
                   " + " + base + ";");
     }
     const std::string cell = body.fresh("cell");
+    if (held_) body.line("#pragma unroll");
     emitter_->open({"for (int ", cell, " = 0; ", cell, " < ", number(cell_count_), "; ++", cell, ")"});
     sum_cell(cell, own);
     emitter_->close();
     if (inner_.reduced && sums_at_once() > inner_boxes()) add_warps("0", sums_at_once());
-    body.line("__syncthreads();");
+    if (!held_) body.line("__syncthreads();");
     write_boxes(own);
 }
 
@@ -121,11 +140,12 @@ void MomentsWriter::sum_cell(const std::string& cell, const Share& own) {
     // Accumulators: one a lane where columns differ, else one.
     const bool separate = !inner_.reduced || inner_.intervals.size() > 1 || !inner_.whole();
     const int lanes = separate ? vector_ : 1;
-    const std::string sum = body_->fresh("sum");
-    body_->line({"double ", sum, (lanes > 1 ? "[" + number(lanes) + "] = {};" : " = 0.0;")});
+    const std::string sum = held_ ? "tf_sums[" + cell + "]" : body_->fresh("sum");
+    if (!held_) body_->line({"double ", sum, (lanes > 1 ? "[" + number(lanes) + "] = {};" : " = 0.0;")});
     std::vector<std::string> sums;
-    for (int l = 0; l < lanes; ++l) sums.push_back(lanes > 1 ? sum + "[" + number(l) + "]" : sum);
+    for (int l = 0; l < lanes; ++l) sums.push_back(lanes > 1 || held_ ? sum + "[" + number(l) + "]" : sum);
     write_rows(here, count, own, sums);
+    if (held_) return;
     if (inner_.reduced)
         finish_reduced_inner(cell, count, sums, separate, own);
     else
@@ -156,7 +176,16 @@ std::vector<BoxSumsWriter::CellText> MomentsWriter::cell_texts(const std::string
     int64_t table_begin = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
         std::string lo, hi, step;
-        if (cell_count_ > 1) {
+        if (held_) {  // the loop over cells is unrolled
+            const auto of = [&](int64_t Cell::* member, const char* prefix) {
+                std::string text = integer(cells_[i].back().*member);
+                for (size_t c = cells_[i].size() - 1; c-- > 0;)
+                    text = which[i] + " == " + number(static_cast<int64_t>(c)) + " ? " + integer(cells_[i][c].*member) +
+                           " : " + text;
+                return let(text, prefix);
+            };
+            lo = of(&Cell::lo, "lo"), hi = of(&Cell::hi, "hi"), step = number(cells_[i][0].step);  // all have one step
+        } else if (cell_count_ > 1) {
             const std::string at = let(plus(times(which[i], "4"), number(table_begin)), "at");
             lo = let({"tf_cells[", at, "]"}, "lo"), hi = let({"tf_cells[", at, " + 1]"}, "hi"),
             step = let({"tf_cells[", at, " + 2]"}, "step");
@@ -215,7 +244,7 @@ void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::str
     if (sums.size() == 1) {
         body.line({sums[0], " += (double)", part, "[0];"});
     } else {
-        const std::string sum = sums[0].substr(0, sums[0].find('['));
+        const std::string sum = sums[0].substr(0, sums[0].rfind('['));
         body.line("#pragma unroll");
         body.line({"for (int ", l, " = 0; ", l, " < ", number(vector_), "; ++", l, ") ", sum, "[", l, "] += (double)",
                    part, "[", times(l, number(steps)), "];"});

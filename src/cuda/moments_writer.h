@@ -19,6 +19,7 @@ private:
     void choose_shape();
     int64_t slots() const override { return chunks_ * (inner_.reduced ? column_blocks_ : 1); }
     static std::string warp_sum_code();
+    static std::string store_row_code();
 
     void write_body();
     std::string integer64(int64_t value);
@@ -68,7 +69,14 @@ private:
     std::string box_sum(const std::vector<int64_t>& interval,
                         const std::function<std::string(int64_t)>& cell_text) const;
 
+    // Whether a thread's columns lie beside each other in the result, and are stored so.
+    bool side_by_side(const Place& to) const;
+    static int64_t stride_of(size_t axis, const Place& to, int64_t boxes) {  // a channel has all boxes there
+        return axis == 1 ? to.strides[1] * boxes : to.strides[axis];
+    }
+
     bool virtual_rows_ = false;
+    bool held_ = false;  // a thread has its columns to itself: their sums stay in its registers
     std::vector<Axis> axes_;
     int64_t columns_ = 1, lines_ = 1, column_blocks_ = 1;
     std::string counted_;  // whether the row being read counts

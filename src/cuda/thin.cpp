@@ -17,8 +17,6 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int threads = 256;
-// Multiply-adds of one pixel. Times were taken at 384 (faster than tensor cores) and 1296, the crossing was not.
-constexpr int64_t most_work = 1400;
 // Channels whose products in strict fp32 would leave most of a tensor core's 64 rows empty, three times over.
 constexpr int64_t most_few = 8;
 constexpr int64_t enough_threads = 512;  // a multiprocessor, for long sums
@@ -43,7 +41,7 @@ public:
         if (const std::string why = unfit(); !why.empty()) return refuse(why);
         if (std::any_of(axes_.begin(), axes_.end(), [](const Lattice& axis) { return axis.up != 1; }))
             return refuse("phases");
-        const bool thin = cin_ * taps_ * cout_ <= most_work;
+        const bool thin = cin_ * taps_ * cout_ <= s_.plan.machine.thin_work;
         if (!thin && !s_.target.decide(is_few())) return refuse("more than a thin product");
         for (const TileStep& step : s_.pass.steps) {
             if (step.scope != Scope::tile && step.scope != Scope::prologue) return refuse("reductions");

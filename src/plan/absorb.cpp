@@ -68,6 +68,19 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
     return true;
 }
 
+// A thin product with nothing but pointwise steps around it takes x element by element.
+bool Draft::reads_any_dtype(int p) const {
+    if (facts.machine.prologue_casts) return true;
+    const ValueId anchor = passes[static_cast<size_t>(p)].anchor;
+    if (passes[static_cast<size_t>(p)].kind != PassKind::dense || !facts.thin(anchor)) return false;
+    for (ValueId v = 0; v < facts.graph.size(); ++v) {
+        const Slot place = slot(p, v);
+        const bool element = place == Slot::prologue || place == Slot::tile;
+        if (place != Slot::absent && !(element && (v == anchor || is_pointwise(facts.graph[v].op)))) return false;
+    }
+    return true;
+}
+
 // Values that other passes read only while they load a patch or a tile are computed there instead, where that moves
 // fewer bytes: each reader takes the operands (of a loop) or a value stored anyway (x beside relu(x)) in place of the
 // value. A loop goes if nothing else needs it. Of normalised rows that only pools read, windows side by side, the loop
@@ -101,7 +114,7 @@ void Draft::absorb_into_readers(int q) {
                        facts.pool(passes[static_cast<size_t>(readers[i].pass)].anchor);
         for (size_t i = move.first; i < readers.size() && moves_on; ++i) {
             const Reader& reader = readers[i];
-            if (move.casts && !facts.machine.prologue_casts && reader.place == Slot::prologue) moves_on = false;
+            if (move.casts && reader.place == Slot::prologue && !reads_any_dtype(reader.pass)) moves_on = false;
             for (const Reader& other : readers)  // one place in a pass, for all that is carried there
                 moves_on = moves_on && (other.pass != reader.pass || other.place == reader.place);
             for (ValueId a : move.values)

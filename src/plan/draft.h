@@ -102,6 +102,7 @@ private:
         size_t first = 0;        // of its readers
     };
     bool of_rows(ValueId v, int pass) const;
+    bool reads_any_dtype(int pass) const;
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
     void find_homes();
     std::span<const ValueId> values_at_home(int pass) const {

@@ -144,6 +144,15 @@ bool Facts::splits(const Sizes& from, const Sizes& to) const {
     return answer;
 }
 
+bool Facts::thin(ValueId product) const {
+    constexpr int64_t most_elements = (int64_t{1} << 31) - 1;
+    const Node& node = graph[product];
+    const Sizes &w = shape(node.args[1]), &up = node.attributes.integers(Key::up);
+    return w[0] == 1 && up.size() > 1 && std::ranges::all_of(up, [](int64_t u) { return u == 1; }) &&
+           at_most(w, machine.thin_work) && at_most(shape(node.args[0]), most_elements) &&
+           at_most(shape(product), most_elements);
+}
+
 std::optional<TilePool> Facts::pool(ValueId v) const {
     auto answer = tile_pool(graph, v);
     if (asked) asked->pools.push_back({v, answer.has_value()});

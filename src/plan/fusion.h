@@ -23,7 +23,8 @@
 // dense: one lattice, the anchor y = lattice(x, w[, bias]), y: [N, C, S…].
 //   prologue  Pointwise ops on the elements of x before the product; every value has x's shape exactly or broadcasts to
 //             it, the last one has x's shape. Positions outside x contribute zero whatever the prologue makes of zero.
-//             Unless machine.prologue_casts, what it reads of x's shape has x's dtype.
+//             Unless machine.prologue_casts, what it reads of x's shape has x's dtype, but for thin products
+//             (machine.thin_work) in passes of pointwise steps.
 //             Where machine.concat_sources allows it, one of them may be a concat along axis 1 of that many reads or
 //             fewer: channel c of x is read from the piece it belongs to.
 //   tile      The grid of a tile value is y's shape, [N, C, S…], or after a pool the pooled [N, C, S'…]. Tile steps are

@@ -498,6 +498,23 @@ TEST(PlanShape, CastsInAPrologueOnlyWhereTheEngineTakesThem) {
     unable.prologue_casts = false;
     EXPECT_EQ(kinds(planned(body, able)), Kinds{dense});
     EXPECT_EQ(kinds(planned(body, unable)), (Kinds{pointwise, dense}));
+    unable.thin_work = 16 * 32 * 9;
+    EXPECT_EQ(kinds(planned(body, unable)), Kinds{dense});
+    --unable.thin_work;
+    EXPECT_EQ(kinds(planned(body, unable)), (Kinds{pointwise, dense}));
+}
+
+TEST(PlanShape, ThinProductsTakeNoCastBesideAReduction) {
+    Machine unable = Machine::h200();
+    const std::string body = R"(
+  %x = input f16[8,3,64,64]
+  %w = param f32[1,3,16,3,3]
+  %h = cast(%x) dtype=f32
+  %y = lattice(%h, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+)";
+    const std::string sum = "  %s = sum(%y) dims=[1] keepdim=1\n  return %s\n";
+    EXPECT_EQ(kinds(planned(body + "  return %y\n", unable)), Kinds{dense});
+    EXPECT_EQ(kinds(planned(body + sum, unable)), (Kinds{pointwise, dense}));
 }
 
 }  // namespace
