@@ -477,7 +477,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_9000b470da0a_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_90d6d67801f2_{key}", "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 def in_tf32(written, given):
@@ -579,7 +579,7 @@ class ModelNew(nn.Module):
         if self.training:
             y = compute("train", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias"))
             for mine, new in zip(of(self._modules["batch_norm"], "running_mean", "running_var"), [y[1], y[2]]):  # rounded once: new ones are fp32
-                mine.copy_(mine.float().lerp_(new, 0.1))
+                mine.copy_(mine.to(new.dtype).lerp_(new, 0.1))
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
         return compute("eval", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias",

@@ -170,6 +170,21 @@ def test_check_names_the_tensor_that_is_wrong(tmp_path):
     assert "norm.running_mean: rms" in run.stdout and "output 0:" not in run.stdout
 
 
+def test_check_tries_sixteen_bits(tmp_path):
+    """In a file for fp32, and the other sixteen bits in one for some."""
+    reference, file = tmp_path / "reference.py", tmp_path / "file.py"
+    reference.write_text(NORMALISED)
+    file.write_text(emit.emit(reference, "cpu"))
+    run = checked(reference, file)
+    assert all(f"{mode} {dtype}" in run.stdout for mode in ("train", "eval") for dtype in ("fp16", "bf16"))
+    rounds = file.read_text().replace("x.new_zeros(2, x.shape[1], dtype=wide)", "x.new_zeros(2, x.shape[1])")
+    assert rounds != file.read_text()
+    file.write_text(rounds)  # PyTorch refuses 16 bits beside fp32
+    assert checked(reference, file).returncode == 1
+    run = checked(reference, file, "dtype=float64")
+    assert run.returncode == 0 and "fp16" not in run.stdout, run.stdout + run.stderr
+
+
 SEVERAL = """
 import torch, torch.nn as nn
 class Model(nn.Module):
@@ -191,7 +206,7 @@ def test_indices_images_without_a_batch_and_results_without_axes(tmp_path):
     reference.write_text(SEVERAL)
     file.write_text(emit.emit(reference, "cpu"))
     run = checked(reference, file)
-    assert run.returncode == 0 and run.stdout.count("right") == 2, run.stdout + run.stderr
+    assert run.returncode == 0 and run.stdout.count("right") == 6, run.stdout + run.stderr
 
 
 DROPPED = """
@@ -215,7 +230,7 @@ def test_short_sums_before_a_norm_and_random_numbers(tmp_path):
     reference.write_text(DROPPED)
     file.write_text(emit.emit(reference, "cpu"))
     run = checked(reference, file)
-    assert run.returncode == 0 and run.stdout.count("right") == 8, run.stdout + run.stderr  # other sizes, too
+    assert run.returncode == 0 and run.stdout.count("right") == 12, run.stdout + run.stderr  # other sizes and arithmetics, too
 
 
 def test_dropout_behind_one_convolution_alone(tmp_path):

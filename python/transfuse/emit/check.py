@@ -153,6 +153,14 @@ def compared(name: str, seed: int, new, model, inputs: list, backward: bool, sam
     return right
 
 
+def other_arithmetics(device: str, dtype) -> list[tuple]:
+    """What else a file for these tensors computes in: a name, the dtype, and whether TF32 is allowed."""
+    halves = [("fp16", torch.float16, True), ("bf16", torch.bfloat16, True)]
+    if dtype == torch.float32:
+        return [("strict", dtype, False)] * (device == "cuda") + halves
+    return [half for half in halves if half[1] != dtype] * (dtype != torch.float64)
+
+
 def runs(model, inputs: list) -> bool:
     """Whether the reference takes these sizes; its statistics stay as they are."""
     try:
@@ -190,6 +198,14 @@ def main(reference: str, emitted: str, *words: str) -> int:
                     made(cls, arguments, seed, *told).train(training) for cls in (ours["ModelNew"], theirs["Model"])
                 )
                 wrong += not compared(f"{mode} {label}", seed, *both, cut, False, same, *told)
+        for label, other, tf32 in other_arithmetics(device, dtype):
+            torch.backends.cudnn.allow_tf32 = tf32
+            told = device, other
+            both = [made(cls, arguments, seed, *told).train(training) for cls in (ours["ModelNew"], theirs["Model"])]
+            given = [cast(t, *told) for t in inputs]
+            if runs(both[1], given):
+                wrong += not compared(f"{mode} {label}", seed, *both, given, False, same, *told)
+            torch.backends.cudnn.allow_tf32 = True
     for training in (True, False):
         new.train(training), model.train(training)
         mine, base = seconds(lambda: new(*inputs), device), seconds(lambda: model(*inputs), device)

@@ -10,11 +10,11 @@ import numpy as np
 
 from transfuse import library
 from transfuse.emit import functions, header
-from transfuse.emit.cpu_text import CONVOLVE, DIFFERENTIATED, RUNTIME, SOURCE
+from transfuse.emit.cpu_text import BATCH_NORM_IN_FP32, CONVOLVE, DIFFERENTIATED, RUNTIME, SOURCE
 from transfuse.emit.formula import Statement, Unstated, python_of, scalar
 from transfuse.emit.model import as_written, lines_of
 from transfuse.emit.model_class import model_class
-from transfuse.emit.runtime import helpers
+from transfuse.emit.runtime import BATCH_NORM, helpers
 from transfuse.emit.sizes import Sized, samples, sized
 
 SAMPLES = 24
@@ -231,7 +231,7 @@ def write(found, ref, modes) -> str:
         f'# The kernels; sizes are run-time values.\nSOURCE = r"""{SOURCE}"""',
         RUNTIME.replace("@KERNELS@", hashlib.sha256(SOURCE.encode()).hexdigest()[:12]),
         CONVOLVE if any(part.lines is None for part in parts) else "",
-        helpers("\n".join(regions), model),
+        helpers("\n".join(regions), model).replace(BATCH_NORM, BATCH_NORM_IN_FP32),
         DIFFERENTIATED,
         *regions,
         lines_of(ref.helpers).strip("\n"),
@@ -264,11 +264,11 @@ def _region(part: Part) -> str:
             '    """What the rules of the derivation made of the model; parameters alone are computed with in double."""\n'
             f"    {', '.join(symbols)}{',' if len(symbols) == 1 else ''} = {sizes}{',' if len(symbols) == 1 else ''}\n{body}\n\n\n"
         )
-    mark = (
-        f"\n        ctx.mark_non_differentiable(*out[{region.differentiable}:])"
-        if part.outputs > region.differentiable
-        else ""
-    )
+    results = f"out = [y.to(leaves[0].dtype) for y in {computed}]"
+    if part.outputs > region.differentiable:  # statistics: what adds them to the running ones rounds them
+        results = f"""own, wide = leaves[0].dtype, torch.promote_types(leaves[0].dtype, torch.float32)
+        out = [y.to(own if i < {region.differentiable} else wide) for i, y in enumerate({computed})]
+        ctx.mark_non_differentiable(*out[{region.differentiable}:])"""
     lines = "\n".join(f"    {line}" for line in written)
     return f'''{rewritten}def {part.name}_as_written(convolve, {given}):
     """In PyTorch's operators, convolutions apart: what backward differentiates."""
@@ -283,7 +283,7 @@ class {part.name.capitalize()}(torch.autograd.Function):
             [{expected}],
         )
         ctx.save_for_backward(*leaves)
-        out = [y.to(leaves[0].dtype) for y in {computed}]{mark}
+        {results}
         return tuple(out)
 
     @staticmethod

@@ -234,3 +234,12 @@ def differentiated(written, leaves, gradients):
         found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
     return tuple(next(found) if t.requires_grad else None for t in leaves)
 '''
+
+# PyTorch's on the CPU leaves statistics of 16 bits in 16 bits.
+BATCH_NORM_IN_FP32 = '''
+def batch_norm(x, weight, bias, eps):
+    """In training: the result, the batch's mean and its unbiased variance, of 16 bits in fp32."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    given, own = [t if t is None else t.to(wide) for t in (x, weight, bias)], x.new_zeros(2, x.shape[1], dtype=wide).unbind()
+    return torch.ops.aten.batch_norm(*given, *own, True, 1.0, eps, False).to(x.dtype), *own
+'''

@@ -58,11 +58,11 @@ def update(running, found, momentum):
     """Running statistics, rounded once: found may be fp32 where they are 16 bits."""
     if running[0].dtype == found[0].dtype:
         return torch._foreach_lerp_(running, found, momentum)
-    return [mine.copy_(mine.float().lerp_(new, momentum)) for mine, new in zip(running, found)]
+    return [mine.copy_(mine.to(new.dtype).lerp_(new, momentum)) for mine, new in zip(running, found)]
 '''
-# Of one batch norm, where its statistics are found: in fp32 `float()` is the buffer itself.
+# Of one batch norm, where its statistics are found: in fp32 `to` gives the buffer itself.
 UPDATED = """for mine, new in zip(@RUNNING@, @FOUND@):  # rounded once: new ones are fp32
-    mine.copy_(mine.float().lerp_(new, @MOMENTUM@))"""
+    mine.copy_(mine.to(new.dtype).lerp_(new, @MOMENTUM@))"""
 
 
 def helpers(regions: str, model: str) -> str:
