@@ -58,6 +58,36 @@ void run_channels_last(const char* dtype, double tolerance) {
     check(cases, tolerance);
 }
 
+// Many columns, which a thread has to itself: at a border, every second row, of rows that no vector divides.
+void run_columns(const char* dtype, bool channels_last, double tolerance) {
+    std::vector<HostCase> cases;
+    Target target;
+    target.multiprocessors = 3;
+    for (const char* body :
+         {"%x = input f32[2,3,7,32,48]  %w = param f32[3,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %z = "
+          "mean(%y) dims=[2]",
+          "%x = input f32[2,2,9,32,48]  %w = param f32[4,2,2,1,3]  %y = conv(%x, %w) stride=[2,1,1] padding=[1,0,1]  "
+          "%z = mean(%y) dims=[2]",
+          "%x = input f32[1,3,5,33,35]  %w = param f32[3,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %z = "
+          "sum(%y) dims=[2]"}) {
+        const Graph graph = graph_of(body, dtype);
+        cases.push_back(make(graph, random_leaves(graph, 13), channels_last, true, target));
+        int held = 0, rows = 0;
+        for (const BoundLaunch& bound : cases.back().assembly.launches) {
+            const std::string& text = bound.launch.source->text;
+            held += text.find("    double tf_sums[") != std::string::npos;
+            rows += text.find("    tf_store_row(") != std::string::npos;
+        }
+        EXPECT_EQ(held, 1) << body;
+        EXPECT_EQ(rows, !channels_last && cases.size() < 3) << body;
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaMoments, ColumnsFloat32) { run_columns("f32", false, 1e-6); }
+TEST(CudaMoments, ColumnsFloat64) { run_columns("f64", false, 1e-12); }
+TEST(CudaMoments, ColumnsHalf) { run_columns("f16", false, 3e-3); }
+TEST(CudaMoments, ColumnsOfChannelsFloat32) { run_columns("f32", true, 1e-6); }
 TEST(CudaMoments, ChannelsInnermostFloat32) { run_channels_last("f32", 1e-6); }
 TEST(CudaMoments, ChannelsInnermostHalf) { run_channels_last("f16", 3e-3); }
 TEST(CudaMoments, RowsFloat32) { run("f32", true, 1e-6); }
