@@ -117,11 +117,12 @@ private:
         }
     }
 
-    // A product that ordinary arithmetic makes, in a pass of pointwise steps.
-    bool thin() const {
+    // A product that ordinary arithmetic makes, thin or depthwise, in a pass of pointwise steps.
+    bool takes_elements() const {
         if (pass_->kind != PassKind::dense || node(pass_->anchor).type.rank() < 4) return false;
         const Sizes &w = shape(node(pass_->anchor).args[1]), &up = node(pass_->anchor).attributes.integers(Key::up);
-        bool fits = w[0] == 1 && numel(w) <= plan_.machine.thin_work && up == Sizes(up.size(), 1);
+        const bool depthwise = w[0] > 1 && w[1] == 1 && w[2] == 1 && numel(w) <= 64 * w[0];
+        bool fits = up == Sizes(up.size(), 1) && (depthwise || (w[0] == 1 && numel(w) <= plan_.machine.thin_work));
         for (const TileStep& s : pass_->steps)
             fits = fits && (s.scope == Scope::tile || s.scope == Scope::prologue) &&
                    (s.value == pass_->anchor || is_pointwise(node(s.value).op));
@@ -135,7 +136,7 @@ private:
             const Node& n = node(s.value);
             for (ValueId a : n.args)
                 for (ValueId x : operands)
-                    must(plan_.machine.prologue_casts || thin() || step(a) || shape(a) != shape(x) ||
+                    must(plan_.machine.prologue_casts || takes_elements() || step(a) || shape(a) != shape(x) ||
                              node(a).type.dtype == node(x).type.dtype || is_literal(graph_, a),
                          "cast in a prologue");
             if (n.op == Op::concat) {

@@ -29,7 +29,7 @@ struct Machine {                       // what the cost model knows of a device
     double tail_flops = 1 << 23;       // … and takes at most so many flops
     int pools_in_tile = 1;             // pools a tile program may contain (0: every pool is a pass of its own)
     bool sinks_before_pool = true;     // false: before a tile's pool only pointwise steps, none of them stored or reduced
-    bool prologue_casts = true;        // a prologue may read x in another dtype; else that of a thin product alone:
+    bool prologue_casts = true;        // a prologue may read x in another dtype; else that of a pool, or of a thin product alone:
     int64_t thin_work = 0;             // of so many multiply-adds a pixel or fewer, which ordinary arithmetic makes
     bool any_rows = false;             // row reductions over any axes; else over [1], all spatial axes, or both
     bool grid_var = true;              // dense passes take var across tiles (counts, means and squares, combined)

@@ -4,6 +4,7 @@
 #include "algebra/collapse.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
+#include "algebra/verdicts.h"
 #include "graph/infer.h"
 
 namespace transfuse {
@@ -48,16 +49,20 @@ ValueId mapped_weight(Rewriter& r, ValueId w, const Composition& composition) {
 }
 
 // Composed weights need f32. In 16 bits that costs tensor cores six products for one (three, at half the rate), except
-// where a product is so thin that it runs in ordinary arithmetic.
-bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const Lattices& apart, const Lattices& composed) {
+// where a product is so thin that it runs in ordinary arithmetic. `shared`: others read what lies between the two (its
+// statistics, say), so that apart it is read from memory, which takes as long as half of the flops it is stored for.
+bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const Lattices& apart, const Lattices& composed,
+                    bool shared) {
     if (!is_sixteen_bit(narrow)) return true;
     constexpr double thin = 1400, dearer = 6;
-    double products = 1, before = 1, work = static_cast<double>(r.shape(w)[1] * r.shape(w)[2]);
+    const auto channels = static_cast<double>(r.shape(w)[1] * r.shape(w)[2]);
+    double products = channels, before = channels, work = channels, read = static_cast<double>(r.shape(w)[2]);
     for (size_t a = 0; a < composed.size(); ++a) {
         products *= static_cast<double>(composed[a].products()), before *= static_cast<double>(apart[a].products());
-        work *= static_cast<double>(composed[a].taps);
+        work *= static_cast<double>(composed[a].taps), read *= static_cast<double>(apart[a].out);
     }
-    return work <= thin || dearer * products <= before;
+    return cheaper(work <= thin ||
+                   2 * dearer * products <= 2 * before + (shared ? 0.5 * r.prices().stored_from * read : 0));
 }
 
 // The lattice y and the pool `id` behind it as one, of the type 16 bits are widened to; −1 where they are none.
@@ -68,7 +73,8 @@ ValueId composed_with_pool(Rewriter& r, ValueId y, ValueId id, const Separable& 
     if (bias >= 0) passes = gain(second, pool);
     if (!passes) return -1;
     const std::optional<Composition> composed = composition(first, second, bias >= 0, pool, false);
-    if (!composed || !worth_widening(r, r.dtype(y), r.arg(y, 1), first, composed->axes)) return -1;
+    const bool shared = r.uses(y) > 1 || (r.is(r.arg(id, 0), Op::cast) && r.uses(r.arg(id, 0)) > 1);
+    if (!composed || !worth_widening(r, r.dtype(y), r.arg(y, 1), first, composed->axes, shared)) return -1;
     const DType dtype = wide(r.dtype(y));
     const ValueId x = cast(r, r.arg(y, 0), dtype);
     const ValueId w = mapped_weight(r, cast(r, r.arg(y, 1), dtype), *composed);
@@ -99,7 +105,8 @@ ValueId lattice_after_pool(Rewriter& r, ValueId id) {
     const std::optional<Separable> pool = separable(r, y);
     if (!pool) return -1;
     const std::optional<Composition> composed = composition(axes_of(r, y), axes_of(r, id), false, *pool, true);
-    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes)) return -1;
+    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes, false))
+        return -1;
     const Type type = r[id].type;
     const DType dtype = wide(type.dtype);
     const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id);

@@ -68,11 +68,11 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
     return true;
 }
 
-// A thin product with nothing but pointwise steps around it takes x element by element.
+// A thin product, or a pool, with nothing but pointwise steps around it takes x element by element.
 bool Draft::reads_any_dtype(int p) const {
     if (facts.machine.prologue_casts) return true;
     const ValueId anchor = passes[static_cast<size_t>(p)].anchor;
-    if (passes[static_cast<size_t>(p)].kind != PassKind::dense || !facts.thin(anchor)) return false;
+    if (passes[static_cast<size_t>(p)].kind != PassKind::dense || !facts.takes_elements(anchor)) return false;
     for (ValueId v = 0; v < facts.graph.size(); ++v) {
         const Slot place = slot(p, v);
         const bool element = place == Slot::prologue || place == Slot::tile;
@@ -143,6 +143,36 @@ void Draft::absorb_into_readers(int q) {
         }
         for (ValueId a : move.kept) stored[Facts::at(a)] = true;
         for (const Reader& reader : own) carry(move.made.front(), q, reader.pass, reader.place, stored);
+    }
+}
+
+// What a pass widened from 16 bits is stored as those, and widened again where it is read: half the bytes, no rounding.
+void Draft::store_narrower(int q) {
+    for (ValueId v : values_at_home(q)) {
+        const Node& node = facts.graph[v];
+        const Slot own = slot(q, v);
+        if (node.op != Op::cast || facts.output[Facts::at(v)] || (own != Slot::tile && own != Slot::pooled)) continue;
+        const ValueId narrow = node.args[0];
+        if (facts.bytes(narrow) >= facts.bytes(v) || home[Facts::at(narrow)] != q || slot(q, narrow) != own) continue;
+        Few<Reader, 16> readers;
+        bool all = true;
+        for (ValueId user : facts.users(v)) {
+            all = all && !view[Facts::at(user)] && !gathered[Facts::at(user)];
+            for (int p = 0; p < count() && all; ++p) {
+                if (p == q || slot(p, user) == Slot::absent || slot(p, v) != Slot::absent) continue;
+                const Use how = use(v, user, p);
+                const bool loop = how == Use::loop && facts.shape(v) == passes[static_cast<size_t>(p)].domain;
+                const bool before = how == Use::prologue || slot(p, user) == Slot::prologue;
+                const Slot place = loop ? Slot::tile : before ? Slot::prologue : slot(p, user);
+                all = loop || (before ? reads_any_dtype(p) : how == Use::tile);
+                for (const Reader& other : readers) all = all && (other.pass != p || other.place == place);
+                readers.push_back({p, place});
+            }
+        }
+        for (size_t i = 0; i < readers.size() && all; ++i) {
+            read(readers[i].pass, narrow);
+            slots_[place_of(readers[i].pass, v)] = readers[i].place;
+        }
     }
 }
 
@@ -248,6 +278,8 @@ void Draft::absorb() {
     }
     for (int q = 0; q < count(); ++q)
         if (passes[static_cast<size_t>(q)].kind == PassKind::dense) absorb_into_readers(q);
+    for (int q = 0; q < count(); ++q)
+        if (passes[static_cast<size_t>(q)].alive) store_narrower(q);
     if (facts.machine.concat_sources > 0)
         for (ValueId v = 0; v < facts.graph.size(); ++v) read_pieces_in_place(v);
 }

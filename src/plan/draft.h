@@ -110,6 +110,7 @@ private:
                 at_home_.data() + first_at_home_[static_cast<size_t>(pass) + 1]};
     }
     void absorb_into_readers(int pass);
+    void store_narrower(int pass);
     bool merge_loop(int loop);
     void carry(ValueId v, int from, int to, Slot place, const std::vector<bool>& stored);
     void read_pieces_in_place(ValueId concat);

@@ -144,13 +144,16 @@ bool Facts::splits(const Sizes& from, const Sizes& to) const {
     return answer;
 }
 
-bool Facts::thin(ValueId product) const {
-    constexpr int64_t most_elements = (int64_t{1} << 31) - 1;
+bool Facts::takes_elements(ValueId product) const {
+    constexpr int64_t most_elements = (int64_t{1} << 31) - 1, most_taps = 64;
     const Node& node = graph[product];
     const Sizes &w = shape(node.args[1]), &up = node.attributes.integers(Key::up);
-    return w[0] == 1 && up.size() > 1 && std::ranges::all_of(up, [](int64_t u) { return u == 1; }) &&
-           at_most(w, machine.thin_work) && at_most(shape(node.args[0]), most_elements) &&
-           at_most(shape(product), most_elements);
+    const bool whole = up.size() > 1 && std::ranges::all_of(up, [](int64_t u) { return u == 1; });
+    const bool depthwise = ordinary[at(product)] && w[1] == 1 && w[2] == 1;
+    return whole &&
+           (depthwise ? at_most(Sizes(w.begin() + 3, w.end()), most_taps)
+                      : w[0] == 1 && at_most(w, machine.thin_work)) &&
+           at_most(shape(node.args[0]), most_elements) && at_most(shape(product), most_elements);
 }
 
 std::optional<TilePool> Facts::pool(ValueId v) const {

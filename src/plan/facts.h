@@ -52,7 +52,7 @@ struct Facts {
     bool at_most(const Sizes& extents, int64_t most) const;  // their product
     bool splits(const Sizes& from, const Sizes& to) const;   // splits_only
     std::optional<TilePool> pool(ValueId v) const;           // tile_pool
-    bool thin(ValueId product) const;                        // machine.thin_work
+    bool takes_elements(ValueId product) const;              // x: thin ones (machine.thin_work), pools and the like
     bool gains(const Moved& moved) const { return note_gain(moved, gain(moved) > 0); }
 
     double gain(const Moved& moved) const;  // seconds

@@ -24,7 +24,7 @@
 //   prologue  Pointwise ops on the elements of x before the product; every value has x's shape exactly or broadcasts to
 //             it, the last one has x's shape. Positions outside x contribute zero whatever the prologue makes of zero.
 //             Unless machine.prologue_casts, what it reads of x's shape has x's dtype, but for thin products
-//             (machine.thin_work) in passes of pointwise steps.
+//             (machine.thin_work) and depthwise ones of few taps, in passes of pointwise steps.
 //             Where machine.concat_sources allows it, one of them may be a concat along axis 1 of that many reads or
 //             fewer: channel c of x is read from the piece it belongs to.
 //   tile      The grid of a tile value is y's shape, [N, C, S…], or after a pool the pooled [N, C, S'…]. Tile steps are

@@ -504,6 +504,49 @@ TEST(PlanShape, CastsInAPrologueOnlyWhereTheEngineTakesThem) {
     EXPECT_EQ(kinds(planned(body, unable)), (Kinds{pointwise, dense}));
 }
 
+// Statistics are of the widened values, what is stored for later has 16 bits.
+TEST(PlanShape, WhatWasWidenedIsStoredNarrow) {
+    const std::string body = R"(
+  %x = input f16[8,64,64,64]
+  %w = param f16[1,64,32,3,3]
+  %y = lattice(%x, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  %v = cast(%y) dtype=f32
+  %m = mean(%v) dims=[0,2,3] keepdim=1
+  %d = sub(%v, %m)
+  %r = relu(%d)
+)";
+    const auto stored = [](const Plan& plan, DType dtype) {
+        int count = 0;
+        for (const Pass& pass : plan.passes)
+            for (const Store& store : pass.stores)
+                count += plan.graph[store.value].type == Type{dtype, {8, 32, 64, 64}};
+        return count;
+    };
+    for (const Machine& machine : {Machine::h200(), Machine::cpu(2)}) {
+        const Plan narrow = planned(body + "  %z = cast(%r) dtype=f16\n  return %z\n", machine);
+        EXPECT_EQ(kinds(narrow), (Kinds{dense, pointwise}));
+        EXPECT_EQ(stored(narrow, DType::f32), 0) << print(narrow);
+        EXPECT_EQ(stored(narrow, DType::f16), 2) << print(narrow);
+        const Plan asked = planned(body + "  return %r, %v\n", machine);  // who asks for it in fp32 gets it
+        EXPECT_EQ(stored(asked, DType::f16), 0) << print(asked);
+    }
+    // A pool takes it element by element, a matrix product does not.
+    const std::string pool = R"(
+  %k = full() dtype=f32 shape=[32,1,1,2,2] value=0.25
+  %p = lattice(%d, %k) up=[1,1] down=[2,2] dil=[1,1] offset=[1,1] out=[32,32] groups=32
+  %q = mul(%p, %m)
+  return %q
+)";
+    EXPECT_EQ(stored(planned(body + pool), DType::f32), 0);
+    const std::string product = R"(
+  %k = param f32[1,32,32,1,1]
+  %p = lattice(%d, %k) up=[1,1] down=[1,1] dil=[1,1] offset=[0,0] out=[64,64] groups=1
+  %q = mul(%p, %m)
+  return %q
+)";
+    EXPECT_GT(stored(planned(body + product), DType::f32), 0);
+}
+
 TEST(PlanShape, ThinProductsTakeNoCastBesideAReduction) {
     Machine unable = Machine::h200();
     const std::string body = R"(
