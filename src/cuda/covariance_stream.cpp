@@ -148,7 +148,6 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     const int64_t batch = std::min(numbers(), most_early());
     const bool copies = copies_, early = copies || numbers() <= most_early();
     if (!copies) body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
-    if (!copies) body.line("unsigned met = 0;");
     write_places(k);
     body.line("int d, plane, stop, " + std::string(placed ? "own_n, own_h, own_w, " : "") +
               "next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
@@ -220,7 +219,7 @@ void CovarianceStream::write_places(KernelText& k) const {
     body.line("const int own = " + own_channel("c") + ";");
     std::string there = "e < " + number(plane_);
     if (channels_ % channel_block_) there += " && own < " + number(channels_);
-    body.line("tf_places[2 * e] = " + (copies_ ? offset(k, at("", "own", "", "r", "column")) : "own") + ";");
+    body.line("tf_places[2 * e] = " + (in_memory() ? offset(k, at("", "own", "", "r", "column")) : "own") + ";");
     body.line("tf_places[2 * e + 1] = " + there + " ? r << 24 | c << 16 | column : -1 << 24;");
     body.close();
 }
@@ -251,17 +250,20 @@ std::string CovarianceStream::offset(KernelText& k, const Index& index) const {
 
 void CovarianceStream::write_load(KernelText& k, const std::string& first, int64_t batch) const {
     Body& body = k.body;
-    body.line("met = 0;");
     write_plane_met(k);
+    if (in_memory()) write_corner(k);
     body.line("#pragma unroll");
     k.emitter.open("for (int i = 0; i < " + number(batch) + "; ++i)");
     if (numbers() % batch) k.emitter.open("if (" + first + " + i < " + number(numbers()) + ")");
     write_place(body, first);
-    body.line("loaded[i] = 0;");
+    body.line("loaded[i] = " + std::string(centred_ ? "tf_mean[packed >> 16 & 255];" : "0;"));
     k.emitter.open("if (inside)");
-    body.line("met |= 1u << i;");
-    const std::string channel = k.let("group * " + number(channels_) + " + from", "channel");
-    body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
+    if (in_memory()) {
+        body.line("loaded[i] = tf_load<" + std::string(real_name(real_of(graph_[x_].type.dtype))) + ">(corner + from);");
+    } else {
+        const std::string channel = k.let("group * " + number(channels_) + " + from", "channel");
+        body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
+    }
     k.emitter.close();
     if (numbers() % batch) k.emitter.close();
     k.emitter.close();
@@ -274,26 +276,35 @@ void CovarianceStream::write_store(KernelText& k, const std::string& first, int6
     body.open("for (int i = 0; i < " + number(batch) + "; ++i)");
     body.line("const int e = " + (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) +
               " + (int)threadIdx.x;");
-    const std::string mean = "tf_mean[tf_places[2 * e + 1] >> 16 & 255]";
-    body.line("if (e < " + number(plane_) + ") tf_ring[slot * " + number(plane_) + " + e] = " +
-              (centred_ ? "met >> i & 1 ? " + staged("loaded[i] - " + mean) + " : 0.0f;" : staged("loaded[i]") + ";"));
+    const std::string mean = centred_ ? " - tf_mean[tf_places[2 * e + 1] >> 16 & 255]" : "";
+    body.line("if (e < " + number(plane_) + ") tf_ring[slot * " + number(plane_) +
+              " + e] = " + staged("loaded[i]" + mean) + ";");
     body.close();
+}
+
+bool CovarianceStream::in_memory() const {
+    const auto place = places_.find(x_);
+    return place != places_.end() && !place->second.partials && numel(graph_[x_].type.shape) < int64_t{1} << 31;
+}
+
+// Where the plane's corner lies, which may be outside x.
+void CovarianceStream::write_corner(KernelText& k) const {
+    const Place& place = places_.at(x_);
+    const std::string type = "const " + std::string(storage_name(place.storage));
+    k.body.line(type + "* corner = " + k.parameters.pointer(place.base, type, place.read_only) + " + " +
+                offset(k, at("n", "(group * " + number(channels_) + ")", "d2", "corner_h", "corner_w")) + ";");
 }
 
 // fp32 that lies in memory comes by copies that no register waits for, several planes ahead, to places of its thread;
 // what lies outside x has the mean there.
 bool CovarianceStream::copyable() const {
-    const auto place = places_.find(x_);
-    return place != places_.end() && place->second.storage == DType::f32 && graph_[x_].type.dtype == DType::f32 &&
-           !place->second.partials;
+    return in_memory() && places_.at(x_).storage == DType::f32 && graph_[x_].type.dtype == DType::f32;
 }
 
 void CovarianceStream::write_copies(KernelText& k, const std::string& stage) const {
     Body& body = k.body;
-    const Place& place = places_.at(x_);
     write_plane_met(k);
-    body.line("const float* corner = " + k.parameters.pointer(place.base, "const float", place.read_only) + " + " +
-              offset(k, at("n", "(group * " + number(channels_) + ")", "d2", "corner_h", "corner_w")) + ";");
+    write_corner(k);
     body.line("float* const own = tf_coming + " + stage + " * " + number(numbers() * threads()) +
               " + (int)threadIdx.x;");
     body.line("#pragma unroll");

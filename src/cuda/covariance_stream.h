@@ -50,6 +50,7 @@ protected:
     int64_t ring_numbers() const { return ring_ * plane_; }  // in shared memory: tf_ring
     int64_t coming_numbers() const;                          // tf_coming
     int64_t place_numbers() const;                           // tf_places: integers
+    bool in_memory() const;  // x lies there, in reach of 32 bits
     bool copyable() const;
     bool counted() const {
         return staged_rows_ < 128 && both() < 256 && staged_columns_ < 1 << 16;
@@ -79,6 +80,7 @@ private:
     std::string offset(KernelText& kernel, const Index& index) const;
     void write_load(KernelText& kernel, const std::string& first, int64_t batch) const;
     void write_store(KernelText& kernel, const std::string& first, int64_t batch) const;
+    void write_corner(KernelText& kernel) const;
     void write_copies(KernelText& kernel, const std::string& stage) const;
     void write_copied(KernelText& kernel) const;
     int64_t numbers() const;  // of a plane, that a thread brings

@@ -92,6 +92,14 @@ def test_what_is_alike_in_two_lines_stands_once():
     assert apart.within(lines, keys) is None  # a brace would be open in a macro
 
 
+@pytest.mark.parametrize("own, half", [("STORED", "float"), ("float", "STORED")])
+def test_a_type_is_that_of_16_bits(own, half):
+    """What is stored is float in all other builds; what is float in that one is no 16 bits."""
+    line = "DEVICE int f(int a) {{ return a * {} * (int)sizeof({}); }}"
+    text = builds.merged({"fp32": line.format(4, own), "half": line.format(8, half)}, lambda _: True)
+    assert f"return a * PICK(4, 8) * (int)sizeof({half});" in text
+
+
 def test_lines_of_the_preprocessor_stand_between_conditions():
     texts = {"fp32": "#define A 1\nint a;", "half": "#define A 2\nint a;"}
     assert builds._merged(texts, False, True) == "#if defined(HALF)\n#define A 2\n#else\n#define A 1\n#endif\nint a;"

@@ -166,7 +166,7 @@ def of_build(source: str, *told: str) -> str:
 def emulated(text: str, folder, arch: int, stored: str = "float", *told: str) -> dict:
     """The file, its kernels on the CPU, for elements of a type. Plain ones are told of a GPU that has no clusters of blocks."""
     source = of_build(namespace(text)["SOURCE"], *told)
-    half = "-DHALF" in told or ".tf32.tf32" not in source  # of what is stored; sums of it are multiplied as fp32
+    half = ".f16.f16" in source and ("-DHALF" in told or ".tf32.tf32" not in source)  # else sums of it are multiplied
     machine = RUNTIME.replace("@STORED@", stored).replace("@MULTIPLIED@", stored if half else "float")
     for instruction, by in INSTRUCTIONS:
         source = re.sub(instruction, by, source, flags=re.S)
@@ -346,9 +346,10 @@ def test_statistics_of_16_bits_stay_fp32_until_they_are_added(tmp_path, monkeypa
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
-def test_a_file_for_16_bits_multiplies_their_sums_in_fp32(tmp_path, monkeypatch):
+@pytest.mark.parametrize("made", [file_for_16_bits, file_with_kernels_for_16_bits])
+def test_sums_of_16_bits_are_multiplied_in_fp32(made, tmp_path, monkeypatch):
     """What f4's product reads are sums of depth, which no 16 bits hold: boxes of floats, of which half results are stored."""
-    files = file_for_16_bits("f4", tmp_path, monkeypatch)
+    files = made("f4", tmp_path, monkeypatch)
     found, truth = in_16_bits(*files, CASES["f4"][0], times=4)
     assert truth.max() - truth.min() > 0.1
     torch.testing.assert_close(found.double(), truth, rtol=2**-6, atol=2**-8)
