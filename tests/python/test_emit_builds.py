@@ -10,6 +10,7 @@ import pytest
 from transfuse.emit import builds
 from transfuse.emit.builds import apart
 from transfuse.emit.text.alone import residues, roles_of_one_text
+from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.typed import plainly, said, tree_of
 
 LINES = [
@@ -129,3 +130,18 @@ def test_a_store_rounds_what_it_stores():
     value = tree_of("(double)tf_round<STORED>(v * 2.0)")
     assert said(plainly(value, known, "STORED")) == "v * 2.0"
     assert "tf_round" in said(plainly(value, known, "float"))
+
+
+def test_a_variant_that_not_all_builds_choose_begins_as_the_first():
+    """In a build with one variant nobody writes it again, and the stores ask for it."""
+    text = """DEVICE Place place_of(int tile) {
+    Place at;
+    at.variant = 0;
+    @
+        at.variant = tile % VARIANTS;
+    }
+    return at;
+}"""
+    conditional, always = text.replace("@", "if (VARIANTS > 1) {"), text.replace("@\n        ", "").replace("    }\n", "")
+    assert "at.variant = 0;" in tidy(conditional)
+    assert "at.variant = 0;" not in tidy(always) and "at.variant = tile % VARIANTS;" in tidy(always)

@@ -25,7 +25,8 @@ TIDY = [
     (re.compile(r"\[\(((?:[^][()]|\([^()]*\))*)\)\]"), r"[\1]"),
     (re.compile(r"\(int\)(\d+) \* "), r"\1 * "),
     (re.compile(r"(\n +)([\w.]+\[\w+\]) = 0;(?=(?:\1const int [^\n]*)*\1\2 = )"), ""),
-    (re.compile(r"\n +(at\.variant) = 0;(?=(?:\n(?!.*\1)[^\n]*)*\n +\1 = )"), ""),
+    # written again in the same block, not where a condition holds
+    (re.compile(r"\n( +)(at\.variant) = 0;(?=(?:\n(?!.*\2)\1[^\n]*)*\n\1\2 = )"), ""),
     (re.compile(r"(for \([^\n]*\)) \{\n\s+([^\n;{}]*;)\n\s*\}"), r"\1 \2"),
     (re.compile(r"(?<![\w>])\((\w+) \* 1\)"), r"\1"),
     (re.compile(r"(?<![\w>])\((\w+) \+ 0\)"), r"\1"),
