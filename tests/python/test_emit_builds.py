@@ -142,6 +142,9 @@ def test_a_variant_that_not_all_builds_choose_begins_as_the_first():
     }
     return at;
 }"""
-    conditional, always = text.replace("@", "if (VARIANTS > 1) {"), text.replace("@\n        ", "").replace("    }\n", "")
+    conditional, always = (
+        text.replace("@", "if (VARIANTS > 1) {"),
+        text.replace("@\n        ", "").replace("    }\n", ""),
+    )
     assert "at.variant = 0;" in tidy(conditional)
     assert "at.variant = 0;" not in tidy(always) and "at.variant = tile % VARIANTS;" in tidy(always)

@@ -230,7 +230,9 @@ def test_short_sums_before_a_norm_and_random_numbers(tmp_path):
     reference.write_text(DROPPED)
     file.write_text(emit.emit(reference, "cpu"))
     run = checked(reference, file)
-    assert run.returncode == 0 and run.stdout.count("right") == 12, run.stdout + run.stderr  # other sizes and arithmetics, too
+    assert run.returncode == 0 and run.stdout.count("right") == 12, (
+        run.stdout + run.stderr
+    )  # other sizes and arithmetics, too
 
 
 def test_dropout_behind_one_convolution_alone(tmp_path):
