@@ -105,8 +105,7 @@ ValueId lattice_after_pool(Rewriter& r, ValueId id) {
     const std::optional<Separable> pool = separable(r, y);
     if (!pool) return -1;
     const std::optional<Composition> composed = composition(axes_of(r, y), axes_of(r, id), false, *pool, true);
-    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes, false))
-        return -1;
+    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes, false)) return -1;
     const Type type = r[id].type;
     const DType dtype = wide(type.dtype);
     const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id);

@@ -259,7 +259,8 @@ void CovarianceStream::write_load(KernelText& k, const std::string& first, int64
     body.line("loaded[i] = " + std::string(centred_ ? "tf_mean[packed >> 16 & 255];" : "0;"));
     k.emitter.open("if (inside)");
     if (in_memory()) {
-        body.line("loaded[i] = tf_load<" + std::string(real_name(real_of(graph_[x_].type.dtype))) + ">(corner + from);");
+        body.line("loaded[i] = tf_load<" + std::string(real_name(real_of(graph_[x_].type.dtype))) +
+                  ">(corner + from);");
     } else {
         const std::string channel = k.let("group * " + number(channels_) + " + from", "channel");
         body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");

@@ -50,7 +50,7 @@ protected:
     int64_t ring_numbers() const { return ring_ * plane_; }  // in shared memory: tf_ring
     int64_t coming_numbers() const;                          // tf_coming
     int64_t place_numbers() const;                           // tf_places: integers
-    bool in_memory() const;  // x lies there, in reach of 32 bits
+    bool in_memory() const;                                  // x lies there, in reach of 32 bits
     bool copyable() const;
     bool counted() const {
         return staged_rows_ < 128 && both() < 256 && staged_columns_ < 1 << 16;

@@ -177,7 +177,7 @@ std::vector<BoxSumsWriter::CellText> MomentsWriter::cell_texts(const std::string
     for (size_t i = 0; i < rows_.size(); ++i) {
         std::string lo, hi, step;
         if (held_) {  // the loop over cells is unrolled
-            const auto of = [&](int64_t Cell::* member, const char* prefix) {
+            const auto of = [&](int64_t Cell::*member, const char* prefix) {
                 std::string text = integer(cells_[i].back().*member);
                 for (size_t c = cells_[i].size() - 1; c-- > 0;)
                     text = which[i] + " == " + number(static_cast<int64_t>(c)) + " ? " + integer(cells_[i][c].*member) +

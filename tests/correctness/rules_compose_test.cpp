@@ -147,14 +147,14 @@ TEST(rules_compose, sixteen_bit_chains_to_a_pool) {
     expect_stays("pool_after_lattice", thick + "%z = avg_pool(%y) kernel=[2,2]\nreturn %z");
 }
 
-// Where a convolution's result has other readers it would be stored for the pool: then six products for one are worth it,
-// unless they are many.
+// Where a convolution's result has other readers it would be stored for the pool: then six products for one are worth
+// it, unless they are many.
 TEST(rules_compose, sixteen_bits_beside_statistics) {
     const auto composed = [](const std::string& channels, const std::string& between) {
-        const Derivation d = rewrite(
-            graph_of("%x = input f16[8," + channels + ",32,32]\n%w = param f16[" + channels + ",64,4,4]\n%y = "
-                     "conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n%c = " + between +
-                     "\n%z = avg_pool(%c) kernel=[4,4]\nreturn %z"));
+        const Derivation d = rewrite(graph_of("%x = input f16[8," + channels + ",32,32]\n%w = param f16[" + channels +
+                                              ",64,4,4]\n%y = "
+                                              "conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n%c = " +
+                                              between + "\n%z = avg_pool(%c) kernel=[4,4]\nreturn %z"));
         return count(d, "pool_after_lattice") + count(d, "pool_of_narrow_affine");
     };
     EXPECT_EQ(composed("16", "batch_norm(%y) training=1"), 1);
