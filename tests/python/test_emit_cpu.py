@@ -176,7 +176,10 @@ def test_check_tries_sixteen_bits(tmp_path):
     reference.write_text(NORMALISED)
     file.write_text(emit.emit(reference, "cpu"))
     run = checked(reference, file)
+    assert run.returncode == 0, run.stdout + run.stderr
     assert all(f"{mode} {dtype}" in run.stdout for mode in ("train", "eval") for dtype in ("fp16", "bf16"))
+    run = checked(reference, file, "dtype=bfloat16", "backward=0")
+    assert "train fp16" in run.stdout and "train bf16" not in run.stdout
     rounds = file.read_text().replace("x.new_zeros(2, x.shape[1], dtype=wide)", "x.new_zeros(2, x.shape[1])")
     assert rounds != file.read_text()
     file.write_text(rounds)  # PyTorch refuses 16 bits beside fp32
@@ -230,9 +233,8 @@ def test_short_sums_before_a_norm_and_random_numbers(tmp_path):
     reference.write_text(DROPPED)
     file.write_text(emit.emit(reference, "cpu"))
     run = checked(reference, file)
-    assert run.returncode == 0 and run.stdout.count("right") == 12, (
-        run.stdout + run.stderr
-    )  # other sizes and arithmetics, too
+    said = run.stdout + run.stderr
+    assert run.returncode == 0 and run.stdout.count("right") == 12, said  # other sizes and arithmetics, too
 
 
 def test_dropout_behind_one_convolution_alone(tmp_path):

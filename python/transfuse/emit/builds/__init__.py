@@ -235,7 +235,7 @@ def _one(lines: list[str], known: list[Words] | None = None) -> str | None:
 
 def _picked(column: tuple[Token, ...]) -> str:
     texts = [t.text for t in column]
-    if set(texts) == {"float", "STORED"}:  # what is stored is float in all builds but that for 16 bits, the last
+    if set(texts) == choices.TYPES:
         return texts[-1]
     return f"PICK({', '.join(texts)})" if all(t.kind == "number" for t in column) else "\0"
 

@@ -87,6 +87,7 @@ def _in_reach(line: str, words: Words) -> Words:
 
 
 RETURNED = re.compile(r"\) return (-\d);$")  # what a caller is told: -2 and -4 that another path takes it
+TYPES = {"float", "STORED"}  # of an element: as the last build, that for 16 bits, says; in all others both are float
 ROUND = "tf_round<STORED>"  # of four bytes it is the value itself
 
 
@@ -203,10 +204,7 @@ def _one_by_one(rows: list[Items], known: list[Words]) -> str | None:
             out += f"{first.opening.space}{first.opening.text}{inner}{first.closing.space}{first.closing.text}"
         elif any(isinstance(i, Group) for i in column):
             return None
-        elif {i.text for i in column} == {
-            "float",
-            "STORED",
-        }:  # as the last, for 16 bits, says: what is stored is float in others
+        elif {i.text for i in column} == TYPES:
             out += column[0].space + column[-1].text
         elif all(i.kind == "number" or i.text in ("true", "false") for i in column):
             out += f"{column[0].space}PICK({', '.join(i.text for i in column)})"
