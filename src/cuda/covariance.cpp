@@ -184,7 +184,7 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
         k.emitter.open("if (" + inside(k, d, h, w) + " && own < " + number(channels_) + ")");
         const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
         body.line(name + " = " + k.emitter.value(x_, at("n", channel, d, h, w))[0] +
-                  (centred_ ? " - tf_mean[" + c + "];" : ";"));
+                  (centred_ ? " - " + wide("tf_mean[" + c + "]") + ";" : ";"));
         k.emitter.close();
     }
 

@@ -68,7 +68,7 @@ void CovarianceStream::write_block(KernelText& k) const {
     Body& body = k.body;
     table(k, "tf_deep", axes_[0].edges), table(k, "tf_first", first_block_);
     write_runs(k);
-    body.line("__shared__ float tf_mean[" + number(both()) + "];");
+    body.line("__shared__ " + element() + " tf_mean[" + number(both()) + "];");
     body.line("__syncthreads();");
     body.line("TF_SEQUENCE();");
     std::string rest = "(int)blockIdx.x";
@@ -93,10 +93,10 @@ void CovarianceStream::write_block(KernelText& k) const {
               number(chunk_) + ";");
     body.line("const int steps = planes * stacks * strips * " + k.size(batch_) +
               ", blocks = tf_first[part + 1] - tf_first[part];");
-    if (centred_) write_means(k);
     // A file's parts have a block at every size: where no segment meets one, write_fold reads nothing of it, and there
-    // are no strips to divide by. (The first block tells the means all the same.)
+    // are no strips to divide by.
     if (s_.target.stated()) body.line("if (tf_tall_segment[2 * tall + 1] * tf_run_segment[2 * run + 1] == 0) return;");
+    if (centred_) write_means(k);
     body.line("int at = (int)((long long)steps * (block - tf_first[part]) / blocks);");
     body.line("const int end = (int)((long long)steps * (block - tf_first[part] + 1) / blocks);");
 }
@@ -147,7 +147,7 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
                  next = {"next", "next_d", "next_plane", "next_stop", "n", "h", "w"};
     const int64_t batch = std::min(numbers(), most_early());
     const bool copies = copies_, early = copies || numbers() <= most_early();
-    if (!copies) body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
+    if (!copies) body.line(element() + " loaded[" + number(batch) + "];");
     write_places(k);
     body.line("int d, plane, stop, " + std::string(placed ? "own_n, own_h, own_w, " : "") +
               "next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
@@ -256,11 +256,12 @@ void CovarianceStream::write_load(KernelText& k, const std::string& first, int64
     k.emitter.open("for (int i = 0; i < " + number(batch) + "; ++i)");
     if (numbers() % batch) k.emitter.open("if (" + first + " + i < " + number(numbers()) + ")");
     write_place(body, first);
-    body.line("loaded[i] = " + std::string(centred_ ? "tf_mean[packed >> 16 & 255];" : "0;"));
+    body.line(centred_ ? "loaded[i] = tf_mean[packed >> 16 & 255];" : "tf_from(loaded[i], 0.0f);");
     k.emitter.open("if (inside)");
     if (in_memory()) {
-        body.line("loaded[i] = tf_load<" + std::string(real_name(real_of(graph_[x_].type.dtype))) +
-                  ">(corner + from);");
+        const Place& place = places_.at(x_);
+        body.line("loaded[i] = " + k.parameters.pointer(place.base, "const " + element(), place.read_only) +
+                  "[corner + from];");
     } else {
         const std::string channel = k.let("group * " + number(channels_) + " + from", "channel");
         body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
@@ -270,16 +271,17 @@ void CovarianceStream::write_load(KernelText& k, const std::string& first, int64
     k.emitter.close();
 }
 
-// Takes the mean away. (Not when it is loaded: a load that is used at once would be waited for before the next.)
+// Takes the mean away. (Not when it is loaded: a load that is used at once, if only to widen it, would be waited for
+// before the products that it comes along with.)
 void CovarianceStream::write_store(KernelText& k, const std::string& first, int64_t batch) const {
     Body& body = k.body;
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(batch) + "; ++i)");
     body.line("const int e = " + (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) +
               " + (int)threadIdx.x;");
-    const std::string mean = centred_ ? " - tf_mean[tf_places[2 * e + 1] >> 16 & 255]" : "";
+    const std::string mean = centred_ ? " - " + wide("tf_mean[tf_places[2 * e + 1] >> 16 & 255]") : "";
     body.line("if (e < " + number(plane_) + ") tf_ring[slot * " + number(plane_) +
-              " + e] = " + staged("loaded[i]" + mean) + ";");
+              " + e] = " + staged(wide("loaded[i]") + mean) + ";");
     body.close();
 }
 
@@ -288,11 +290,19 @@ bool CovarianceStream::in_memory() const {
     return place != places_.end() && !place->second.partials && numel(graph_[x_].type.shape) < int64_t{1} << 31;
 }
 
+// x as it lies in memory; else as it is computed.
+std::string CovarianceStream::element() const {
+    return std::string(in_memory() ? storage_name(places_.at(x_).storage) : real_name(real_of(graph_[x_].type.dtype)));
+}
+
+std::string CovarianceStream::wide(const std::string& number) const {
+    const std::string real(real_name(real_of(graph_[x_].type.dtype)));
+    return element() == real ? number : "tf_to<" + real + ">(" + number + ")";
+}
+
 // Where the plane's corner lies, which may be outside x.
 void CovarianceStream::write_corner(KernelText& k) const {
-    const Place& place = places_.at(x_);
-    const std::string type = "const " + std::string(storage_name(place.storage));
-    k.body.line(type + "* corner = " + k.parameters.pointer(place.base, type, place.read_only) + " + " +
+    k.body.line("const int corner = " +
                 offset(k, at("n", "(group * " + number(channels_) + ")", "d2", "corner_h", "corner_w")) + ";");
 }
 
@@ -306,12 +316,14 @@ void CovarianceStream::write_copies(KernelText& k, const std::string& stage) con
     Body& body = k.body;
     write_plane_met(k);
     write_corner(k);
+    const Place& place = places_.at(x_);
+    const std::string x = k.parameters.pointer(place.base, "const " + element(), place.read_only);
     body.line("float* const own = tf_coming + " + stage + " * " + number(numbers() * threads()) +
               " + (int)threadIdx.x;");
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
     write_place(body, "0");
-    body.line("if (inside) tf_copy(own + i * " + number(threads()) + ", corner + from);");
+    body.line("if (inside) tf_copy(own + i * " + number(threads()) + ", " + x + " + corner + from);");
     body.line("else own[i * " + number(threads()) + "] = " + (centred_ ? "tf_mean[packed >> 16 & 255];" : "0.0f;"));
     body.close();
 }
@@ -396,13 +408,13 @@ void CovarianceStream::write_means(KernelText& k) const {
     emitter.close();
     body.line("for (int i = 16; i > 0; i /= 2) mean += __shfl_down_sync(0xffffffffu, mean, i);");
     body.open("if (lane == 0 && which < " + all + ")");
-    // Of few bits: what is left of numbers of few bits is exact.
-    body.line("tf_mean[which] = __uint_as_float(__float_as_uint((float)(mean / " + number(samples) +
-              ".0)) & 0xfffc0000u);");
+    // Of few bits: what is left of numbers of few bits is exact. And an element as x has them, for what lies outside.
+    body.line("tf_from(tf_mean[which], __uint_as_float(__float_as_uint((float)(mean / " + number(samples) +
+              ".0)) & 0xfffc0000u));");
     const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "double", false);
     body.line("if (which < " + number(channel_block_) +
-              " && lag_group == 0 && second_block == 0 && block == 0 && own < " + number(channels_) + ") " + means +
-              "[group * " + number(channels_) + " + own] = (double)tf_mean[which];");
+              " && lag_group == 0 && second_block == 0 && block == tf_first[part] && own < " + number(channels_) +
+              ") " + means + "[group * " + number(channels_) + " + own] = (double)" + wide("tf_mean[which]") + ";");
     body.close();
     emitter.close();
     body.line("__syncthreads();");

@@ -51,6 +51,8 @@ protected:
     int64_t coming_numbers() const;                          // tf_coming
     int64_t place_numbers() const;                           // tf_places: integers
     bool in_memory() const;                                  // x lies there, in reach of 32 bits
+    std::string element() const;                             // what a plane brings, and the means are
+    std::string wide(const std::string& number) const;       // one of these, to compute with
     bool copyable() const;
     bool counted() const {
         return staged_rows_ < 128 && both() < 256 && staged_columns_ < 1 << 16;

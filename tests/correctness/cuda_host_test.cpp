@@ -113,7 +113,8 @@ const char* const correlations[] = {
 };
 
 // Cut borders, phases, groups, lags beyond the input and farther apart than shared memory reaches, more channels than a
-// block of them, edges inside a chunk of places and whole chunks beside them, sums too long for fp32, a prologue.
+// block of them, edges inside a chunk of places and whole chunks beside them, sums too long for fp32, a prologue. Of 16
+// bits, also so small ones that no fp16 lies as near their mean as a float would.
 TEST(CudaHost, Covariances) {
     std::vector<HostCase> cases;
     uint64_t seed = 9800;
@@ -129,14 +130,20 @@ TEST(CudaHost, Covariances) {
           "%x = input f32[2,2,9,40,70]  %v = covariance(%x) offset=[1,1,1] out=[9,40,70] taps=[3,3,3]",
           "%x = input f32[1,10,9,40]  %v = covariance(%x) up=[2,2] offset=[1,1] out=[17,79] taps=[3,3]",
           "%x = input f32[1,2,150,150]  %v = covariance(%x) dil=[40,35] offset=[40,35] out=[150,150] taps=[3,3]",
-          "%x = input f32[40,1,3,600]  %v = covariance(%x) offset=[1,1] out=[3,600] taps=[3,3]"}) {
+          "%x = input f32[40,1,3,600]  %v = covariance(%x) offset=[1,1] out=[3,600] taps=[3,3]",
+          "%x = input bf16[2,3,5,6,37]  %v = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[9,11,73] taps=[3,3,3]",
+          "%x = input f16[2,3,9,40]  %v = covariance(%x) up=[2,2] offset=[1,1] out=[17,79] taps=[3,3]"}) {
         const Graph graph = graph_of(std::string(body) + "  return %v");
         auto leaves = random_leaves(graph, ++seed);
-        for (double& value : leaves[0]) value += 50;
+        const DType dtype = graph[graph.leaves()[0]].type.dtype;
+        for (double& value : leaves[0])
+            value = dtype == DType::f16    ? std::ldexp(std::round(8 * value) + 5, -24)
+                    : dtype == DType::bf16 ? std::round(32 * value) / 32 + 2
+                                           : value + 50;
         cases.push_back(make(graph, leaves, seed % 2 == 0, true, target));
         summed += kernels_named(cases.back().assembly, "tf_covariance");
     }
-    EXPECT_EQ(summed, 9);
+    EXPECT_EQ(summed, 11);
     check(cases, 1e-9);
 }
 

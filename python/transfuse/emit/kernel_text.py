@@ -32,6 +32,17 @@ def stored(body: str, parameters: list[Parameter], kinds: list[str]) -> str:
         for width, pack in re.findall(rf"\*\(tf_vector<float, (\d+)>\*\)\({name} [^;]*? = (\w+);", body):
             body = body.replace(f"tf_vector<float, {width}> {pack};", f"tf_vector<STORED, {width}> {pack};")
         body = re.sub(rf"\*\(tf_vector<float, (\d+)>\*\)\({name} ", rf"*(tf_vector<STORED, \1>*)({name} ", body)
+        body = _held(body, name)
+    return body
+
+
+def _held(body: str, name: str) -> str:
+    """Arrays of elements as `name` has them, and those whose elements these are else."""
+    for array in set(re.findall(rf"\b(\w+)\[\w+\] = {name}\[", body)):
+        if f" float {array}[" in body:
+            body = body.replace(f" float {array}[", f" STORED {array}[")
+            for other in re.findall(rf"\b{array}\[\w+\] = (\w+)\[", body):
+                body = body.replace(f"__shared__ float {other}[", f"__shared__ STORED {other}[")
     return body
 
 

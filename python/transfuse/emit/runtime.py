@@ -58,11 +58,12 @@ def update(running, found, momentum):
     """Running statistics, rounded once: found may be fp32 where they are 16 bits."""
     if running[0].dtype == found[0].dtype:
         return torch._foreach_lerp_(running, found, momentum)
-    return [mine.copy_(mine.to(new.dtype).lerp_(new, momentum)) for mine, new in zip(running, found)]
+    wide = [t.to(found[0].dtype) for t in running]
+    return torch._foreach_copy_(running, torch._foreach_lerp(wide, found, momentum))
 '''
 # Of one batch norm, where its statistics are found: in fp32 `to` gives the buffer itself.
-UPDATED = """for mine, new in zip(@RUNNING@, @FOUND@):  # rounded once: new ones are fp32
-    mine.copy_(mine.to(new.dtype).lerp_(new, @MOMENTUM@))"""
+UPDATED = """running, found = @RUNNING@, @FOUND@
+torch._foreach_copy_(running, torch._foreach_lerp([t.to(found[0].dtype) for t in running], found, @MOMENTUM@))  # rounded once"""
 
 
 def helpers(regions: str, model: str) -> str:
