@@ -62,13 +62,13 @@ public:
         if (!in_shared_) reach_ = 0;
         runs_ = 2 * segments_ - 1;
         high_runs_ = 2 * high.segments() - 1;
-        std::vector<double> work;
-        for (int64_t d = 0; d < axes_[0].segments(); ++d)
-            for (const Run& tall : runs_of(high, rows_))
-                for (const Run& run : runs_of(wide, chunk_))
-                    work.push_back(static_cast<double>(batch_ * ceil_div(tall.end - tall.begin, rows_) *
-                                                       ceil_div(run.end - run.begin, chunk_)) *
-                                   column_work(d));
+        const std::vector<Run> talls = runs_of(high, rows_), runs = runs_of(wide, chunk_);
+        auto chunks = [](const Run& run, int64_t size) { return ceil_div(run.end - run.begin, size); };
+        auto work = [&](int64_t d, int64_t tall, int64_t run) {
+            return static_cast<double>(batch_ * chunks(talls[static_cast<size_t>(tall)], rows_) *
+                                       chunks(runs[static_cast<size_t>(run)], chunk_)) *
+                   column_work(d);
+        };
         share(work, resident);
     }
 

@@ -76,7 +76,20 @@ Launch CovarianceParts::gather() {
 
 int64_t CovarianceParts::gather_lanes() const { return elements() < few_elements ? 8 : 1; }
 
-void CovarianceParts::share(const std::vector<double>& work, int64_t resident, double most) {
+std::string CovarianceParts::run_of(const std::string& part) const {
+    return "(" + part + " / " + number(axes_[0].segments() * high_runs_) + " + 1) % " + number(runs_);
+}
+
+std::string CovarianceParts::tall_of(const std::string& part) const {
+    return "(" + part + " / " + number(axes_[0].segments()) + " + 1) % " + number(high_runs_);
+}
+
+void CovarianceParts::share(const Work& work_of, int64_t resident, double most) {
+    std::vector<double> work;
+    for (int64_t run = 1; run <= runs_; ++run)
+        for (int64_t tall = 1; tall <= high_runs_; ++tall)
+            for (int64_t d = 0; d < axes_[0].segments(); ++d)
+                work.push_back(work_of(d, tall % high_runs_, run % runs_));
     const double fair = std::accumulate(work.begin(), work.end(), 0.0) * static_cast<double>(tiles_ * groups_) /
                         static_cast<double>(resident * s_.target.multiprocessors);
     const int64_t wanted = resident * s_.target.multiprocessors / (tiles_ * groups_);
@@ -138,9 +151,10 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.line("const int lane = (int)threadIdx.x % 32, slice = (int)threadIdx.x / 32, value = min(chunk * 32 + lane, " +
               V + " - 1);");
     body.line("double sum = 0.0;");
-    body.open("for (int runs = 0; runs < " + number(high_runs_ * runs_) + "; ++runs)");
-    body.line("const int run = runs % " + number(runs_) + ", tall = runs / " + number(runs_) + ", at = deep * " +
-              number(high_runs_ * runs_) + " + runs, first = tf_first[at], end = tf_first[at + 1];");
+    const std::string D = number(axes_[0].segments()), all = number(axes_[0].segments() * high_runs_ * runs_);
+    body.open("for (int at = deep; at < " + all + "; at += " + D + ")");
+    body.line("const int run = " + run_of("at") + ", tall = " + tall_of("at") +
+              ", first = tf_first[at], end = tf_first[at + 1];");
     body.line("const int s = wide - tf_run_segment[2 * run], t = high - tf_tall_segment[2 * tall];");
     body.line(
         "if (s < 0 || s >= tf_run_segment[2 * run + 1] || t < 0 || t >= tf_tall_segment[2 * tall + 1]) continue;");

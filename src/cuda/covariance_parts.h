@@ -7,6 +7,8 @@
 // needs.
 #pragma once
 
+#include <functional>
+
 #include "algebra/integer.h"
 #include "algebra/lags.h"
 #include "cuda/covariance.h"
@@ -32,9 +34,14 @@ protected:
     // `which`.
     virtual void write_slot(Body& body) const = 0;
 
-    // Blocks for each segment on d and runs along h and w, as the work they have, about `most` at most; else all at
-    // once on the device.
-    void share(const std::vector<double>& work, int64_t resident, double most = 1e30);
+    // Blocks for each segment on d and runs along h and w, as the work (d, tall, run) they have, about `most` at most;
+    // else all at once on the device.
+    using Work = std::function<double(int64_t, int64_t, int64_t)>;
+    void share(const Work& work, int64_t resident, double most = 1e30);
+    // A part is (run, tall, d), d going fastest. First runs are often empty, where the first cut lies in the first
+    // chunk: they are last, and their blocks in a file, which have nothing to do, start when others have ended.
+    std::string run_of(const std::string& part) const;
+    std::string tall_of(const std::string& part) const;
     // x at one place: its axes of d, h and w are those x has.
     Index at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
              const std::string& w) const;
@@ -61,7 +68,7 @@ protected:
     int64_t batch_ = 1, groups_ = 1, channels_ = 1;
     int64_t tiles_ = 1, segments_ = 1, blocks_ = 0;  // tiles of a group; segments along w; blocks of a tile
     int64_t high_runs_ = 1, runs_ = 1;               // along h and w
-    std::vector<int64_t> first_block_;  // of each segment on d and runs along h and w; then how many in all
+    std::vector<int64_t> first_block_;               // of each part; then how many in all
 
 private:
     int64_t fold_slices_ = 4;  // of the blocks whose sums one block adds

@@ -40,14 +40,12 @@ public:
         copies_ = copyable();
         if (shared_floats() * 4 + 2048 > s_.target.shared_bytes) copies_ = false;
         if (!counted() || warps() > most_warps || shared_floats() * 4 + 2048 > s_.target.shared_bytes) return false;
-        std::vector<double> work;
-        for (int64_t d = 0; d < axes_[0].segments(); ++d)
-            for (int64_t h = 0; h < high.segments(); ++h) {
-                const auto j = static_cast<size_t>(h);
-                work.push_back(static_cast<double>(batch_ * ceil_div(high.edges[j + 1] - high.edges[j], rows) *
-                                                   ceil_div(extent_[2], strip)) *
-                               column_work(d));
-            }
+        auto work = [&](int64_t d, int64_t tall, int64_t) {
+            const auto j = static_cast<size_t>(tall);
+            return static_cast<double>(batch_ * ceil_div(high.edges[j + 1] - high.edges[j], rows) *
+                                       ceil_div(extent_[2], strip)) *
+                   column_work(d);
+        };
         share(work, resident(), most_steps);
         return true;
     }

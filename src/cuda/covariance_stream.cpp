@@ -83,8 +83,8 @@ void CovarianceStream::write_block(KernelText& k) const {
     body.line("for (int i = (int)threadIdx.x; i < " + number(static_cast<int64_t>(first_block_.size()) - 1) +
               "; i += " + number(threads()) + ") if (tf_first[i] <= block && block < tf_first[i + 1]) tf_part = i;");
     body.line("__syncthreads();");
-    body.line("const int part = tf_part, run = part % " + number(runs_) + ", tall = part / " + number(runs_) + " % " +
-              number(high_runs_) + ", deep_segment = part / " + number(runs_ * high_runs_) + ";");
+    body.line("const int part = tf_part, run = " + run_of("part") + ", tall = " + tall_of("part") +
+              ", deep_segment = part % " + number(axes_[0].segments()) + ";");
     body.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;");
     body.line("const int first_lag = " + number(first_lag_) + " + lag_group * " + number(lags_) + ";");
     body.line("const int first_d = tf_deep[deep_segment], planes = tf_deep[deep_segment + 1] - first_d;");

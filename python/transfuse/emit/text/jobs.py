@@ -78,7 +78,35 @@ def jobs(text: str) -> str:
             r"(?m)^(?:// [^\n]*\n)*template <int N, class Term, class Store>|^\n?(?:__global__|namespace )", new
         )
         new = f"{new[: first.start()]}{EACH}\n{new[first.start() :]}"
-    return _taps_at_once(new)
+    return _taps_at_once(_slots_outside(new))
+
+
+SLOTS_WITHIN = re.compile(
+    r"""
+^(?P<unroll>\#pragma\ unroll[^\n]*\n)?(?P<I>\ +)(?P<loop>for\ \([^\n]*\))\ \{\n
+(?P<indices>(?:(?P=I)\ {4}const\ int\ [^\n]*;\n)*)
+(?P=I)\ {4}double\ (?P<sum>\w+)\ =\ 0\.0;\n
+(?P=I)\ {4}(?P<slots>for\ \(int\ (?P<r>\w+)\ =\ 0;\ (?P=r)\ <\ [a-z]\w*;\ \+\+(?P=r)\))\ (?P=sum)\ \+=\ (?P<slot>[^;\n]*);\n
+(?P=I)\ {4}(?P<all>\w+)\ \+=\ (?P=sum)\ \*\ (?P<factor>[^;\n]*);\n
+(?P=I)\}\n""",
+    re.X | re.M,
+)
+
+
+def _slots_outside(text: str) -> str:
+    """Sums of products with sums over slots, whose number only the call tells: slot by slot, for loads in a loop of their own within
+    each term would wait for one another."""
+
+    def said(m: re.Match) -> str:
+        own = (name := re.match(r"(\w+)\[", m["slot"])) and text[: m.start()].rfind(f"double* {name[1]},")
+        I, slot = m["I"], m["slot"] if own and own > text[: m.start()].rfind("__global__") else f"(double)({m['slot']})"
+        head, term = f"{I}{m['slots']}\n{m['unroll'] or ''}{I}    {m['loop']}", f"{m['all']} += {slot} * {m['factor']};"
+        if not m["indices"]:
+            return f"{head} {term}\n" if len(f"{I}    {m['loop']} {term}") <= WIDTH else f"{head}\n{I}        {term}\n"
+        indices = re.sub(r"(?m)^(?=.)", "    ", m["indices"])
+        return f"{head} {{\n{indices}{I}        {term}\n{I}    }}\n"
+
+    return SLOTS_WITHIN.sub(said, text)
 
 
 def _taps_at_once(text: str) -> str:
