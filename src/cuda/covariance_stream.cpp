@@ -70,7 +70,6 @@ void CovarianceStream::write_block(KernelText& k) const {
     write_runs(k);
     body.line("__shared__ " + element() + " tf_mean[" + number(both()) + "];");
     body.line("__syncthreads();");
-    body.line("TF_SEQUENCE();");
     std::string rest = "(int)blockIdx.x";
     auto take = [&](int64_t extent, const char* name) {
         body.line("const int " + std::string(name) + " = " + rest + " % " + number(extent) + ";");
@@ -96,6 +95,7 @@ void CovarianceStream::write_block(KernelText& k) const {
     // A file's parts have a block at every size: where no segment meets one, write_fold reads nothing of it, and there
     // are no strips to divide by.
     if (s_.target.stated()) body.line("if (tf_tall_segment[2 * tall + 1] * tf_run_segment[2 * run + 1] == 0) return;");
+    body.line("TF_SEQUENCE();");  // so far nothing was read that a kernel before this one writes
     if (centred_) write_means(k);
     body.line("int at = (int)((long long)steps * (block - tf_first[part]) / blocks);");
     body.line("const int end = (int)((long long)steps * (block - tf_first[part] + 1) / blocks);");

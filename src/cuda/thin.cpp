@@ -204,10 +204,12 @@ private:
             tap = plus(times(tap, number(axes_[a].taps)), k);
         }
         if (!inside.empty()) emitter_->open("if (" + inside + ")");
-        const std::string base = let(plus(times(number(axes_[h].down), at_[h + 2].text), number(axes_[h].offset)), "i");
+        const int64_t offset = axes_[h].offset - column().before;
+        const std::string first = times(number(axes_[h].down), at_[h + 2].text);
+        const std::string top = let(offset < 0 ? minus(first, number(-offset)) : plus(first, number(offset)), "i");
         body.line("#pragma unroll");
         emitter_->open("for (int kw = 0; kw < " + number(axes_[w].taps) + "; ++kw)");
-        load_column(std::move(at_x), base);
+        load_column(std::move(at_x), top);
         multiply_column(tap);
         emitter_->close();
         if (!inside.empty()) emitter_->close();
@@ -216,21 +218,50 @@ private:
         emitter_->close();
     }
 
-    void load_column(Index at_x, const std::string& base) {
+    // From row `top` on.
+    void load_column(Index at_x, const std::string& top) {
         Body& body = *body_;
         const Column own = column();
         const auto [w, in_row] = met(axes_.size() - 1, at_.back().text, "kw");
+        // In memory a step goes from row to row: of places found each by itself the compiler keeps as many.
+        ValueId source = x_;  // widened as it is loaded
+        while (!places_.contains(source) && graph_[source].op == Op::cast &&
+               bytes(graph_[graph_[source].args[0]].type.dtype) < bytes(graph_[source].type.dtype))
+            source = graph_[source].args[0];
+        const auto place = places_.find(source);
+        const bool steps = place != places_.end() && !place->second.partials && place->second.taps_apart.empty() &&
+                           numel(graph_[x_].type.shape) < int64_t{1} << 31;
+        if (steps) {
+            Index first = at_x;
+            first.push_back({top}), first.push_back({w});
+            body.line("int from = " + offset(first, place->second) + ";");
+        }
         body.line("float x[" + number(own.count) + "];");
         body.line("#pragma unroll");
         emitter_->open("for (int j = 0; j < " + number(own.count) + "; ++j)");
-        const std::string i = let(minus(plus(base, times(number(own.step), "j")), number(own.before)), "i");
+        const std::string i = let(plus(top, times(number(own.step), "j")), "i");
         body.line("x[j] = 0.0f;");
         emitter_->open("if (" + in_row + " && (unsigned)" + i + " < (unsigned)" + integer(axes_[axes_.size() - 2].in) +
                        ")");
-        at_x.push_back({i}), at_x.push_back({w});
-        body.line("x[j] = (float)" + emitter_->value(x_, at_x)[0] + ";");
+        if (steps) {
+            const std::string type = "const " + std::string(storage_name(place->second.storage));
+            body.line("x[j] = tf_load<float>(" +
+                      parameters_->pointer(place->second.base, type, place->second.read_only) + " + from);");
+            emitter_->close();
+            const int64_t stride = place->second.strides[at_x.size()];
+            body.line("from += " + times(number(own.step), integer(stride)) + ";");
+        } else {
+            at_x.push_back({i}), at_x.push_back({w});
+            body.line("x[j] = (float)" + emitter_->value(x_, at_x)[0] + ";");
+            emitter_->close();
+        }
         emitter_->close();
-        emitter_->close();
+    }
+
+    std::string offset(const Index& index, const Place& place) {
+        std::string text = "0";
+        for (size_t a = 0; a < index.size(); ++a) text = plus(text, times(index[a].text, integer(place.strides[a])));
+        return text;
     }
 
     // sums[r][c] += weights[tap, kh, kw][c] · x[r, kh]; where sums are long, those over kh are made first.

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <sstream>
+#include <tuple>
 #include <vector>
 
 #include "algebra/verdicts.h"
+#include "cuda/build.h"
 #include "cuda/dense/tile_program.h"
 #include "plan/shifts.h"
 #include "transfuse/error.h"
@@ -150,6 +153,35 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
     return out + "]}";
 }
 
+// `optimize` passes over dense kernels that spill: what it takes instead, by pass. The same example is asked for at many
+// sizes, and compiled once.
+cuda::DenseConfigs instead_of_spilling(const Request& request, const Plan& plan, const CompileOptions& options) {
+    static std::mutex one_at_a_time;
+    static std::map<std::tuple<std::string, int, int, bool, bool, bool>, cuda::DenseConfigs> known;
+    if (!cuda::nvrtc_available(nullptr)) return {};
+    const std::tuple key(print(plan.graph), static_cast<int>(request.precision), request.target.arch, request.aligned,
+                         request.one_row_length, request.own);
+    const std::lock_guard lock(one_at_a_time);
+    if (const auto at = known.find(key); at != known.end()) return at->second;
+    cuda::Decisions unread;
+    cuda::Target target = request.target;
+    if (!request.own) target.decisions = &unread;
+    const auto compile = [](const cuda::Source& source, int arch) {
+        return source.entry == cuda::dense_entry ? cuda::compiled(source, arch) : std::make_shared<const cuda::Binary>();
+    };
+    const cuda::Assembly first = cuda::assemble(plan, options, target, request.aligned),
+                         compiled = cuda::assemble_compiled(plan, options, target, request.aligned, {}, compile);
+    cuda::DenseConfigs configs;
+    for (const auto& [pass, config] : first.configs) {
+        const auto taken = compiled.configs.find(pass);
+        if (taken == compiled.configs.end())
+            configs[pass] = cuda::no_dense_config;
+        else if (!(taken->second == config))
+            configs[pass] = taken->second.str();
+    }
+    return known.emplace(key, configs).first->second;
+}
+
 }  // namespace
 
 Stated state(const Request& request) {
@@ -163,7 +195,8 @@ Stated state(const Request& request) {
     options.precision = request.precision;
     if (request.own) {
         Stated stated{parse(request.text), plan(example, machine_of_files()), {}};
-        stated.assembly = cuda::assemble(stated.plan, options, request.target, request.aligned);
+        stated.assembly = cuda::assemble(stated.plan, options, request.target, request.aligned,
+                                         instead_of_spilling(request, stated.plan, options));
         return stated;
     }
     said.repeating = true, said.next = 0;
@@ -173,10 +206,11 @@ Stated state(const Request& request) {
     cuda::Decisions decisions;
     cuda::Target target = request.target;
     target.decisions = &decisions;
-    cuda::assemble(chosen, options, target, request.aligned);
+    const cuda::DenseConfigs configs = instead_of_spilling(request, chosen, options);
+    cuda::assemble(chosen, options, target, request.aligned, configs);
     decisions.repeat();
     Stated stated{parse(request.text), resized(chosen, graph), {}};
-    stated.assembly = cuda::assemble(stated.plan, options, target, request.aligned);
+    stated.assembly = cuda::assemble(stated.plan, options, target, request.aligned, configs);
     require(decisions.spent(), "emit: fewer decisions at these sizes than at the example's");
     return stated;
 }

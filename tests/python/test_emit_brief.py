@@ -293,10 +293,13 @@ def test_builds_that_nothing_else_falls_to_are_asked_for_at_once():
         "statistics": False,
         "formulas": False,
     }
-    given |= {"source": "", "network": False, "scalars": False, "optional": False, "derived": False}
+    given |= {"source": "", "network": False, "scalars": False, "optional": False, "derived": False, "own_rows": False}
     halves, others = (runtime.text(builds=["fp32", *more], **given) for more in (["half"], ["half", "wide"]))
     assert "OTHERWISE" not in halves and 'device, "HALF" if leaves[0].dtype != torch.float32 else "TF32")' in halves
     assert 'OTHERWISE = {-4: "ANY_WIDTH"}' in others and "while need is None or need in OTHERWISE:" in others
+    assert "need == -3" not in others
+    widened = runtime.text(builds=["fp32", "half", "wide"], **{**given, "own_rows": True, "statistics": True})
+    assert "return [*(t.to(given[0].dtype) for t in wide[:results]), *wide[results:]]" in widened
     strict = runtime.text(builds=["fp32", "strict"], **given)
     assert 'device, "TF32" if in_tf32(rest[0], leaves) else "STRICT")' in strict and "strict = " not in strict
 

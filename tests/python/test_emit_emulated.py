@@ -298,6 +298,36 @@ def test_tensor_cores_with_elements_of_16_bits(row, shape, tmp_path, monkeypatch
     assert deviation(*in_16_bits(*files, shape)) <= 0.01
 
 
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+def test_16_bits_in_rows_of_another_length_are_widened(tmp_path, monkeypatch):
+    """d2's kernels for 16 bits share the zeros between rows of the example's length, as those for fp32 do; kernels for all other
+    lengths are for fp32 alone."""
+    space, theirs = file_with_kernels_for_16_bits("d2", tmp_path, monkeypatch)
+    (tmp_path / "wide").mkdir()
+    wide = emulated(file_of("d2"), tmp_path / "wide", 90, "float", "-DANY_WIDTH")["compiled"]
+    halves, asked = space["compiled"], []
+
+    def compiled(name, dtype, device, told):
+        asked.append((dtype, told))
+        return (wide if told == "ANY_WIDTH" else halves)(name)
+
+    space["compiled"] = compiled
+    torch.manual_seed(0)
+    reference = theirs["Model"](*theirs["get_init_inputs"]()).bfloat16()
+    model = space["ModelNew"](*theirs["get_init_inputs"]()).bfloat16()
+    model.load_state_dict(reference.state_dict())
+    space["OTHERWISE"][-3] = "ANY_WIDTH"  # fp32 kernels for the example's rows, which would say -4, are not built here
+    x = torch.rand(1, 48, 2, 2, 32).bfloat16()
+    with torch.no_grad():
+        found, truth = model.float()(x.float()), reference.double()(x.double())
+    assert asked == [(torch.float32, "TF32"), (torch.float32, "ANY_WIDTH")] and deviation(found, truth) <= 1e-3
+    del space["OTHERWISE"][-3], asked[:]
+    with torch.no_grad():
+        rounded = model.bfloat16()(x)
+    assert rounded.dtype == torch.bfloat16 and torch.equal(rounded, found.bfloat16())
+    assert asked == [(torch.bfloat16, "HALF")]
+
+
 def file_for_16_bits(row: str, tmp_path, monkeypatch) -> tuple[dict, dict]:
     """As `--dtype` writes it: kernels for 16 bits alone."""
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)

@@ -144,6 +144,33 @@ __global__ void k() {{
     assert "const int i5 = tf_quotient_of(o, per_width), i6 = o - i5 * width;" in found
 
 
+@pytest.mark.parametrize("type_", ("double", "float"))
+@pytest.mark.parametrize("indices", ("", "            const int i3 = i1 * 24 + r1;\n"))
+def test_products_with_sums_over_slots_go_slot_by_slot(type_, indices):
+    """Loads in a loop whose length only the call tells would wait for one another, product by product."""
+    head = f"__global__ void k(const {type_}* p0, const float* p1, float* p2, int slots, int n) {{\n"
+    at = "i3" if indices else "r1"
+    text = f"""{head}    const int i1 = threadIdx.x;
+    double a1 = 0.0;
+#pragma unroll 4
+        for (int r1 = 0; r1 < 24; ++r1) {{
+{indices}            double a2 = 0.0;
+            for (int r2 = 0; r2 < slots; ++r2) a2 += p0[{at} + r2 * n];
+            a1 += a2 * p1[r1];
+        }}
+    p2[i1] = a1;
+}}
+"""
+    found = jobs(text)
+    slot = f"p0[{at} + r2 * n]" if type_ == "double" else f"(double)(p0[{at} + r2 * n])"  # sums are of doubles
+    assert "        for (int r2 = 0; r2 < slots; ++r2)\n#pragma unroll 4\n            for (int r1 = 0; r1 < 24; ++r1) " in found
+    assert f"a1 += {slot} * p1[r1];" in found and "a2" not in found and indices.strip() in found
+    several = text.replace("a1 += a2 * p1[r1];", "a1 += a2 * p1[r1];\n            a1 += a2;")
+    assert jobs(several) == several  # the sum itself is read as well
+    few = text.replace("r2 < slots", "r2 < 2")
+    assert jobs(few) == few
+
+
 def test_elements_of_a_longer_name_are_not_the_array_itself():
     text = """void f() {
     float v6[N][M], v7[N][M];

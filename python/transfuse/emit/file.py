@@ -55,12 +55,15 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic not in every or arithmetic in taken or text.count("\n") >= LONGEST:
             continue
-        if arithmetic == "half" and "wide" in every and "wide" not in taken:  # rows of the example's length, as in fp32
-            modes = _with_each(modes, _like_fp32)
-        longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
-        longer = _close(longer) if longer and longer.count("\n") >= LONGEST else longer
-        if longer and longer.count("\n") < LONGEST:
-            taken, text = [*taken, arithmetic], longer
+        ways = [modes]
+        if arithmetic == "half" and "wide" in every:  # rows of the example's length, as in fp32
+            ways = [_with_each(modes, _like_fp32), *([modes] if "wide" in taken else [])]
+        for told in ways:
+            longer = _with(found, ref, told, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
+            longer = _close(longer) if longer and longer.count("\n") >= LONGEST else longer
+            if longer and longer.count("\n") < LONGEST:
+                modes, taken, text = told, [*taken, arithmetic], longer
+                break
     return text
 
 
@@ -184,7 +187,9 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     for arithmetic in arithmetics:
         launched_by = []
         for part, variants in zip(parts, programs[arithmetic]):
-            otherwise = -4 if arithmetic == "fp32" and "wide" in part.programs and "wide" in arithmetics else -2
+            otherwise = -2
+            if "wide" in part.programs and "wide" in arithmetics:
+                otherwise = -4 if arithmetic == "fp32" else -3 if arithmetic == "half" and part.programs.own_rows else -2
             symbols = [s.name for s in part.sized.symbols]
             leaves = len(part.sized.names)
             launched_by.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, told))
@@ -239,6 +244,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             any(not shape for program in every for _, shape in program.outputs),
             any(part.programs["fp32"][0][1].optional for part in backward),
             not any("as_written(" in text for text in regions),
+            {"wide", "half"} <= {*arithmetics} and any(part.programs.own_rows for part in parts),
         ),
         runtime.helpers("\n".join(regions), model),
         *(text for text in regions if text.startswith("def ")),

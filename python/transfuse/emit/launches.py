@@ -99,6 +99,7 @@ class Programs:
         default_factory=dict
     )  # "half" in a file of its own; "half rows"
     full: bool = False  # for fp32 there are kernels in full fp32 alone, because `optimize` multiplies the example so
+    own_rows: bool = False  # in 16 bits there are kernels for rows of the example's length alone
 
     @property
     def arithmetics(self) -> list[str]:
@@ -133,7 +134,7 @@ class Programs:
         if "wide" not in self or "half rows" not in self.alone:
             return self
         stated = {key: list_ for key, list_ in self.stated.items() if key != "half"}
-        return Programs(stated, {**self.later, "half": self.alone["half rows"]}, self.alone, self.full)
+        return Programs(stated, {**self.later, "half": self.alone["half rows"]}, self.alone, self.full, True)
 
     def standing_alone(self) -> Programs:
         """As files have them that are for one arithmetic: nothing has to be said in one text with another's."""

@@ -61,9 +61,9 @@ def update(running, found, momentum):
     wide = [t.to(found[0].dtype) for t in running]
     return torch._foreach_copy_(running, torch._foreach_lerp(wide, found, momentum))
 '''
-# Of one batch norm, where its statistics are found: in fp32 `to` gives the buffer itself.
+# Of one batch norm, where its statistics are found: in fp32 `to` gives the buffer itself, which is not copied to itself.
 UPDATED = """running, found = @RUNNING@, @FOUND@
-torch._foreach_copy_(running, torch._foreach_lerp([t.to(found[0].dtype) for t in running], found, @MOMENTUM@))  # rounded once"""
+[t.copy_(new) for t, new in zip(running, torch._foreach_lerp_([t.to(found[0].dtype) for t in running], found, @MOMENTUM@))]  # rounded once"""
 
 
 def helpers(regions: str, model: str) -> str:
@@ -125,7 +125,7 @@ def run(name, *given@WITHOUT@):
     at = [*map(torch.Tensor.data_ptr, leaves)]
     key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
     function, counts, arch, need, pack, shapes, @KEPT@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at@HALF@))
-@PORTABLE@@OUT@    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, @STREAM@, arch, False):
+@WIDENED@@PORTABLE@@OUT@    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, @STREAM@, arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
 '''
@@ -206,12 +206,14 @@ def text(
     scalars: bool,
     optional: bool,
     derived: bool,
+    own_rows: bool,
 ) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
     has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32; others: some do not.
     statistics: there are outputs that stay fp32 whatever the leaves are. formulas: some leaf's extent is one of sizes. scalars: some
     output has no axes; of others the extents are given one by one, which PyTorch reads a microsecond faster. optional: some program
-    has outputs that a caller may go without. derived: no function in PyTorch's operators has a convolution."""
+    has outputs that a caller may go without. derived: no function in PyTorch's operators has a convolution. own_rows: in 16 bits
+    there are kernels for rows of the example's length alone; of others they are widened."""
     told = '"TF32" if in_tf32(rest[0], leaves) else "STRICT"' if "strict" in builds else '"TF32"'
     told = f'"HALF" if leaves[0].dtype != torch.float32 else {told}' if "half" in builds else told
     wide, asks = "wide" in builds, bool(rounding) and builds != ["half"]
@@ -244,6 +246,13 @@ def text(
             "    leaves = [*map(torch.Tensor.contiguous, [t.float() for t in given] if half else given)]"
         )
     leaves = leaves.replace("@WHICH@", "-2" if statistics else "-1")
+    rounded = "[t.to(given[0].dtype) for t in wide]"
+    if statistics:
+        rounded = "[*(t.to(given[0].dtype) for t in wide[:results]), *wide[results:]]"
+    widened = f"""    if need == -3:  # 16 bits in rows of another length than the example's: exact in TF32
+        wide = run(name, *[t.float() for t in given]@PASSED@)
+        return {rounded}
+"""
     code = "SOURCE"
     if ".f16.f16" in source:  # the one instruction that names the type
         code = 'SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
@@ -278,6 +287,7 @@ def text(
         else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
         "@ELSEWHERE@": "; what its kernels cannot take is computed as it is written" if falls else "",
         "@KEPT@": f"{'strict, ' if strict else ''}{'written' if falls else '_'}{', results' if statistics else ''}",
+        "@WIDENED@": widened if own_rows else "",
         "@PORTABLE@": f"    if {portable_when}:\n{elsewhere}        return {as_written}\n" if falls else "",
         "@LEAVES@": leaves,
         "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
