@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "cuda/moments_rows.h"
+#include "cuda/row_length.h"
 
 namespace transfuse::cuda {
 
@@ -57,7 +58,7 @@ void RowSumsWriter::sum_rows() {
                     " += ", times(text.lines, number(at_once)), ")"});
     body.line({row_sum_type(), " ", text.sum, "[", number(at_once), "][", number(inner_boxes()), "] = {};"});
     std::string vector = text.lane;
-    if (long_rows_ || s_.target.stated()) {  // at other sizes the same text may meet longer rows
+    if (long_rows_ || (s_.target.stated() && !rows_have_one_length)) {  // else the same text may meet longer rows
         vector = body.fresh("v");
         emitter_->open({"for (int ", vector, " = ", text.lane, "; ", vector, " < ", text.vectors, "; ", vector,
                         " += ", text.columns, ")"});

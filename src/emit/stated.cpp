@@ -10,7 +10,8 @@
 
 #include "algebra/verdicts.h"
 #include "cuda/build.h"
-#include "cuda/dense/tile_program.h"
+#include "cuda/dense/dense.h"
+#include "cuda/row_length.h"
 #include "plan/shifts.h"
 #include "transfuse/error.h"
 

@@ -185,7 +185,7 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     GPU: elsewhere, and at sizes they cannot take, the portable path is gone. Where rows of the example's length can share the
     zeros between them, "wide" is for all other lengths; a network, whose text is long, has one program for all of them."""
     inner = at.symbols[-1] if at.symbols else None
-    known = inner is None or inner.behind is not None  # rows have one length at every size
+    known = inner is None or inner.behind is not None or inner.name in fixed  # rows have one length at every size
     rows = " rows" if known else ""
     fast = state(at, f"tf32{rows}", True, "f32", f"{name}_", fixed)
     example = example_program(at, name, True) if fast.tf32 else None
@@ -207,7 +207,7 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     if rounded:
         later["strict"] = lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))]
     alone = {}
-    if not known and inner.name not in fixed and fast.dense <= MOST:
+    if not known and fast.dense <= MOST:
         own = " && ".join(["arch == 90", *_taken(at, fast.grains, (inner.name,)), "aligned"])
         if _rows_share_padding(at, "rows", "f16"):
             rows16 = lambda prefix: (own, state(at, "rows", True, "f16", prefix, (inner.name,)))  # noqa: E731

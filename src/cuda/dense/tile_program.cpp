@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/row_length.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {

@@ -12,10 +12,6 @@
 
 namespace transfuse::cuda {
 
-// Where kernels are made for many sizes (Target::stated), whether rows have one length all the same: they may share
-// padding then. Set by src/emit around an assembly.
-inline thread_local bool rows_have_one_length = false;
-
 // A tensor in memory as the kernel meets it: strides of the axes n, c, d, h, w; 0 where it is broadcast.
 struct Operand {
     ValueId value = -1;  // what is read or stored
