@@ -477,7 +477,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_90d6d67801f2_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_17aa8a60a9f5_{key}", "", SOURCE, **options))
     return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
 
 def in_tf32(written, given):
@@ -578,8 +578,8 @@ class ModelNew(nn.Module):
         compute = super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run
         if self.training:
             y = compute("train", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias"))
-            for mine, new in zip(of(self._modules["batch_norm"], "running_mean", "running_var"), [y[1], y[2]]):  # rounded once: new ones are fp32
-                mine.copy_(mine.to(new.dtype).lerp_(new, 0.1))
+            running, found = of(self._modules["batch_norm"], "running_mean", "running_var"), [y[1], y[2]]
+            [t.copy_(new) for t, new in zip(running, torch._foreach_lerp_([t.to(found[0].dtype) for t in running], found, 0.1))]  # rounded once
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
         return compute("eval", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias",

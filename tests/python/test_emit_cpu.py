@@ -162,7 +162,7 @@ def test_check_names_the_tensor_that_is_wrong(tmp_path):
     file.write_text(text)
     run = checked(reference, file)
     assert run.returncode == 0 and "WRONG" not in run.stdout, run.stdout + run.stderr
-    update = ".lerp_(new, "
+    update = "for t in running], found, "
     assert update + "0.1)" in text
     file.write_text(text.replace(update + "0.1)", update + "0.2)"))
     run = checked(reference, file, "backward=0")
