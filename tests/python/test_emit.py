@@ -19,11 +19,6 @@ from transfuse.cli import main
 from transfuse.problem import ProblemError
 
 
-@pytest.fixture(scope="module")
-def seed_a() -> str:
-    return emit.emit(root / "bench" / "models" / "A.py")
-
-
 def plain(text: str) -> str:
     """Without comments, as pattern checkers look at code."""
     return "\n".join(line.split("#")[0].split("//")[0] for line in text.splitlines())
@@ -275,13 +270,13 @@ def test_leaves_of_several_dtypes_are_refused():
             space["run"]("train", *given)
 
 
-def test_an_output_that_cannot_be_written(seed_a, tmp_path):
+def test_an_output_that_cannot_be_written(tmp_path):
     with pytest.raises(ProblemError, match="cannot be written"):
-        emit.write(seed_a, tmp_path / "no" / "such" / "folder.py")
+        emit.write(example("A"), tmp_path / "no" / "such" / "folder.py")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "folder").mkdir()
     with pytest.raises(ProblemError, match="cannot be written: Is a directory"):
-        emit.write(seed_a, tmp_path / "folder")
+        emit.write(example("A"), tmp_path / "folder")
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
 
 
