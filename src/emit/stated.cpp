@@ -154,8 +154,8 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
     return out + "]}";
 }
 
-// `optimize` passes over dense kernels that spill: what it takes instead, by pass. The same example is asked for at many
-// sizes, and compiled once.
+// `optimize` passes over dense kernels that spill: what it takes instead, by pass. The same example is asked for at
+// many sizes, and compiled once.
 cuda::DenseConfigs instead_of_spilling(const Request& request, const Plan& plan, const CompileOptions& options) {
     static std::mutex one_at_a_time;
     static std::map<std::tuple<std::string, int, int, bool, bool, bool>, cuda::DenseConfigs> known;
@@ -168,7 +168,8 @@ cuda::DenseConfigs instead_of_spilling(const Request& request, const Plan& plan,
     cuda::Target target = request.target;
     if (!request.own) target.decisions = &unread;
     const auto compile = [](const cuda::Source& source, int arch) {
-        return source.entry == cuda::dense_entry ? cuda::compiled(source, arch) : std::make_shared<const cuda::Binary>();
+        return source.entry == cuda::dense_entry ? cuda::compiled(source, arch)
+                                                 : std::make_shared<const cuda::Binary>();
     };
     const cuda::Assembly first = cuda::assemble(plan, options, target, request.aligned),
                          compiled = cuda::assemble_compiled(plan, options, target, request.aligned, {}, compile);

@@ -123,7 +123,8 @@ TEST(CudaHost, Covariances) {
     target.multiprocessors = 4;
     for (const char* body :
          {"%x = input f32[2,3,5,6,7]  %v = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[9,11,13] taps=[3,3,3]",
-          "%x = input f32[2,8,9,31]  %v = covariance(%x) up=[2,3] dil=[2,1] offset=[1,2] out=[19,93] taps=[3,5] groups=4",
+          "%x = input f32[2,8,9,31]  %v = covariance(%x) up=[2,3] dil=[2,1] offset=[1,2] out=[19,93] taps=[3,5] "
+          "groups=4",
           "%x = input f32[3,5,12,80]  %r = relu(%x)  %v = covariance(%r) offset=[1,1] out=[12,80] taps=[3,3]",
           "%x = input f32[2,2,300]  %v = covariance(%x) up=[2] offset=[3] out=[590] taps=[7]",
           "%x = input f64[2,1,30,4]  %v = covariance(%x) dil=[2,3] offset=[7,1] out=[30,9] taps=[9,3]",
@@ -199,17 +200,21 @@ TEST(CudaHost, WeightGradientsByWarpgroups) {
     target.multiprocessors = 4;
     for (const char* body :
          {"%x = input f32[2,64,7,20]  %g = input f32[2,64,9,22]  %w = correlate(%x, %g) taps=[3,3]",
-          "%x = input f32[2,40,11,13]  %g = input f32[2,72,22,26]  %w = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]",
-          "%x = input f32[2,70,25,26]  %g = input f32[2,36,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] taps=[3,3]",
+          "%x = input f32[2,40,11,13]  %g = input f32[2,72,22,26]  %w = correlate(%x, %g) up=[2,2] offset=[1,1] "
+          "taps=[3,3]",
+          "%x = input f32[2,70,25,26]  %g = input f32[2,36,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] "
+          "taps=[3,3]",
           "%x = input f32[1,130,260]  %g = input f32[1,150,262]  %w = correlate(%x, %g) taps=[3]",
           "%x = input f32[1,50,6,7,8]  %g = input f32[1,9,6,7,8]  %w = correlate(%x, %g) offset=[1,1,1] taps=[3,3,3]",
           "%x = input f32[2,80,5,33]  %g = input f32[2,80,5,33]  %r = relu(%x)  %s = tanh(%g)  %w = correlate(%r, %s) "
           "offset=[1,1] taps=[3,3] groups=2",
           "%x = input f32[2,33,140]  %g = input f32[2,64,1120]  %w = correlate(%x, %g) up=[8] offset=[4] taps=[16]",
           "%x = input f32[1,48,4,80]  %g = input f32[1,100,4,80]  %w = correlate(%x, %g) offset=[1,4] taps=[3,9]",
-          "%x = input f32[1,34,3,200]  %g = input f32[1,20,3,200]  %w = correlate(%x, %g) dil=[1,40] offset=[0,80] taps=[1,5]",
+          "%x = input f32[1,34,3,200]  %g = input f32[1,20,3,200]  %w = correlate(%x, %g) dil=[1,40] offset=[0,80] "
+          "taps=[1,5]",
           "%x = input f16[2,64,6,40]  %g = input f16[2,48,6,40]  %w = correlate(%x, %g) offset=[1,1] taps=[3,3]",
-          "%x = input bf16[3,36,300]  %g = input bf16[3,24,450]  %w = correlate(%x, %g) up=[3] down=[2] offset=[3] taps=[7]"}) {
+          "%x = input bf16[3,36,300]  %g = input bf16[3,24,450]  %w = correlate(%x, %g) up=[3] down=[2] offset=[3] "
+          "taps=[7]"}) {
         const Graph graph = graph_of(std::string(body) + "  return %w");
         ++seed;
         cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, target, Fp32Precision::tf32));

@@ -70,7 +70,9 @@ def names_from_elsewhere(text: str) -> set[str]:
 
 @pytest.mark.parametrize("row", SEEDS)
 def test_emitting_again_gives_the_committed_text(row):
-    assert file_of(row) == example(row), f"run `make emitted`: examples/emitted/{row}.py is not what the generators give now"
+    assert file_of(row) == example(row), (
+        f"run `make emitted`: examples/emitted/{row}.py is not what the generators give now"
+    )
 
 
 @pytest.mark.parametrize("row", SEEDS)

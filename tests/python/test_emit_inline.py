@@ -163,7 +163,10 @@ def test_products_with_sums_over_slots_go_slot_by_slot(type_, indices):
 """
     found = jobs(text)
     slot = f"p0[{at} + r2 * n]" if type_ == "double" else f"(double)(p0[{at} + r2 * n])"  # sums are of doubles
-    assert "        for (int r2 = 0; r2 < slots; ++r2)\n#pragma unroll 4\n            for (int r1 = 0; r1 < 24; ++r1) " in found
+    assert (
+        "        for (int r2 = 0; r2 < slots; ++r2)\n#pragma unroll 4\n            for (int r1 = 0; r1 < 24; ++r1) "
+        in found
+    )
     assert f"a1 += {slot} * p1[r1];" in found and "a2" not in found and indices.strip() in found
     several = text.replace("a1 += a2 * p1[r1];", "a1 += a2 * p1[r1];\n            a1 += a2;")
     assert jobs(several) == several  # the sum itself is read as well

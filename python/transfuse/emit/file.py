@@ -189,7 +189,9 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         for part, variants in zip(parts, programs[arithmetic]):
             otherwise = -2
             if "wide" in part.programs and "wide" in arithmetics:
-                otherwise = -4 if arithmetic == "fp32" else -3 if arithmetic == "half" and part.programs.own_rows else -2
+                otherwise = (
+                    -4 if arithmetic == "fp32" else -3 if arithmetic == "half" and part.programs.own_rows else -2
+                )
             symbols = [s.name for s in part.sized.symbols]
             leaves = len(part.sized.names)
             launched_by.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, told))

@@ -62,8 +62,10 @@ def update(running, found, momentum):
     return torch._foreach_copy_(running, torch._foreach_lerp(wide, found, momentum))
 '''
 # Of one batch norm, where its statistics are found: in fp32 `to` gives the buffer itself, which is not copied to itself.
-UPDATED = """running, found = @RUNNING@, @FOUND@
-[t.copy_(new) for t, new in zip(running, torch._foreach_lerp_([t.to(found[0].dtype) for t in running], found, @MOMENTUM@))]  # rounded once"""
+UPDATED = (
+    "running, found = @RUNNING@, @FOUND@\n[t.copy_(new) for t, new in zip(running, "
+    "torch._foreach_lerp_([t.to(found[0].dtype) for t in running], found, @MOMENTUM@))]  # rounded once"
+)
 
 
 def helpers(regions: str, model: str) -> str:
