@@ -170,6 +170,8 @@ def test_products_with_sums_over_slots_go_slot_by_slot(type_, indices):
     assert f"a1 += {slot} * p1[r1];" in found and "a2" not in found and indices.strip() in found
     several = text.replace("a1 += a2 * p1[r1];", "a1 += a2 * p1[r1];\n            a1 += a2;")
     assert jobs(several) == several  # the sum itself is read as well
+    rounded = text.replace("double a1", "float a1")
+    assert jobs(rounded) == rounded
     few = text.replace("r2 < slots", "r2 < 2")
     assert jobs(few) == few
 

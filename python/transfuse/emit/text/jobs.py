@@ -98,8 +98,13 @@ def _slots_outside(text: str) -> str:
     each term would wait for one another."""
 
     def said(m: re.Match) -> str:
-        own = (name := re.match(r"(\w+)\[", m["slot"])) and text[: m.start()].rfind(f"double* {name[1]},")
-        I, slot = m["I"], m["slot"] if own and own > text[: m.start()].rfind("__global__") else f"(double)({m['slot']})"
+        before = text[: m.start()]
+        if before.rfind(f" double {m['all']} = 0.0;") <= before.rfind(
+            f" float {m['all']} "
+        ):  # which would round more often
+            return m[0]
+        own = (name := re.match(r"(\w+)\[", m["slot"])) and before.rfind(f"double* {name[1]},")
+        I, slot = m["I"], m["slot"] if own and own > before.rfind("__global__") else f"(double)({m['slot']})"
         head, term = f"{I}{m['slots']}\n{m['unroll'] or ''}{I}    {m['loop']}", f"{m['all']} += {slot} * {m['factor']};"
         if not m["indices"]:
             return f"{head} {term}\n" if len(f"{I}    {m['loop']} {term}") <= WIDTH else f"{head}\n{I}        {term}\n"
