@@ -160,7 +160,7 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
         return;
     }
     entry = std::move(kernel);
-    constexpr size_t stack = 256 * 1024;
+    constexpr size_t stack = 256 * 1024, poisoned = 4096;
     static std::vector<std::unique_ptr<Fiber>> pool;
     const int at_once = whole_grid ? blocks : 1;
     for (int first = 0; first < blocks; first += at_once) {
@@ -172,6 +172,8 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
         for (int i = 0; i < count; ++i) {
             Fiber& f = *pool[static_cast<size_t>(i)];
             getcontext(&f.context);
+            // What nobody has written is no number, not what a thread before left there.
+            std::memset(f.stack.get() + stack - poisoned, 0xff, poisoned);
             f.context.uc_stack.ss_sp = f.stack.get();
             f.context.uc_stack.ss_size = stack;
             f.context.uc_link = nullptr;
