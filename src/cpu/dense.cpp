@@ -286,6 +286,7 @@ private:
                                              box, phase_pitch, bias_of(call, group, panel), panel.count, rows))
                     call.overflown = true;
                 if (interleaved) interleave_phases(g, phase_rows(panel.first), to.data, box, phase_pitch, panel.count);
+                clear_padding(to.data, box, panel.count);
                 program.channels(c0 + panel.first, panel.count, to.data, box.elements());
             };
             for (int64_t first = 0; first < g.in; first += g.chunk) {

@@ -52,7 +52,7 @@ struct Chooser {
             const int64_t whole = round_up(u[2], demands.lanes), across = (pairs - 1) * g.row_stride + u[2];
             g.flat = g.advance[2] == 1 && round_up(across, demands.lanes) < pairs * whole;
             g.sum_row_stride = g.flat ? g.row_stride : padded(u[2]);
-            g.sum_plane_stride = padded(pairs * g.sum_row_stride);
+            g.sum_plane_stride = padded((pairs - 1) * g.sum_row_stride + padded(u[2]));
             g.product_stride = (g.planes_paired ? u[0] / 2 : u[0]) * g.sum_plane_stride;
         }
         g.pair_plane_stride = u[0] / 2 * g.plane_stride;

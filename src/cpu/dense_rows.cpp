@@ -1,5 +1,6 @@
 #include "cpu/dense_rows.h"
 
+#include "algebra/integer.h"
 #include "cpu/kernels.h"
 
 namespace transfuse::cpu {
@@ -10,7 +11,7 @@ template <class T>
 struct Merge {
     const DenseGeometry& g;
     const DenseGeometry::Parts& parts;
-    const T* sums;
+    T* sums;
     T* to;
     const Box& box;
     int64_t phase_pitch;
@@ -21,6 +22,17 @@ struct Merge {
         if (u1 >= count[0] || u2 >= count[1]) return nullptr;
         const int64_t row = g.row_of(parts.residue, u1, u2, box);
         return to + (g.period[2] > 1 ? (parts.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch);
+    }
+    // Products whose vectors run across the ends of rows may end before the last vector of the last row does.
+    void clear_behind_sums() const {
+        const int64_t lanes = kernels<T>().lanes, last = ((count[1] + 1) / 2 - 1) * g.sum_row_stride;
+        const int64_t written = round_up(last + count[2], lanes), read = last + round_up(count[2], lanes);
+        const int64_t planes = g.planes_paired ? (count[0] + 1) / 2 : count[0];
+        for (const auto& of_plane : parts.phase)
+            for (int64_t phase : of_plane)
+                for (int64_t s = 0; phase >= 0 && s < planes; ++s)
+                    for (int64_t i = written; i < read; ++i)
+                        sums[phase * g.product_stride + s * g.sum_plane_stride + i] = 0;
     }
     // The two rows of pair t that play `plane` among the planes of pair s (or lie in plane s).
     bool merge_rows(size_t plane, int64_t s, int64_t t, T* even, T* odd, T added) const {
@@ -59,6 +71,7 @@ bool merge_pairs(const DenseGeometry& g, const Destination<T>& from, const Desti
             Merge<T> merge{g,   parts,       from.data + c * from.pitch, to.data + c * to.pitch,
                            box, phase_pitch, bias ? bias[c] : T(0),      {}};
             for (size_t a = 0; a < 3; ++a) merge.count[a] = g.u_count(a, box.extent[a], parts.residue[a]);
+            if (g.flat) merge.clear_behind_sums();
             for (int64_t t = 0; 2 * t < merge.count[1]; ++t) {
                 if (g.planes_paired)
                     for (int64_t s = 0; 2 * s < merge.count[0]; ++s) finite &= merge.merge_planes(s, t, rows);

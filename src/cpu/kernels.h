@@ -9,6 +9,12 @@ namespace transfuse::cpu {
 // Rows that kernels write are padded: a row of n elements has room for n rounded up to this many.
 inline constexpr int64_t row_padding = 16;
 inline constexpr int64_t padded(int64_t n) { return (n + row_padding - 1) / row_padding * row_padding; }
+// Kernels compute on the padding too. What stands there is of no consequence but for the time it takes: arithmetic on
+// the denormal numbers that forgotten memory may hold is many times slower. So whoever fills a row clears what follows.
+template <class T>
+void clear_padding(T* row, int64_t n) {
+    for (int64_t i = n; i < padded(n); ++i) row[i] = 0;
+}
 
 struct Spot {  // one vector of pixels: where it begins in the patch and in the result
     int32_t in, out;

@@ -233,6 +233,7 @@ private:
         const T* values = nullptr;
         if (program || x.strides[4] != 1) {
             kernels<T>().load(row, x.at(n, c, a, b, 0), x.storage, x.strides[4], width);
+            clear_padding(row, width);
             values = program ? program->row(Box::of(n, {a, b, 0}, {1, 1, width}), c, row, prologue_slot_) : row;
         }
         for (size_t i = 0; i < sums_.size(); ++i) {

@@ -2,7 +2,7 @@
 //
 // Every grid is brought to five axes [N, C, S1, S2, S3] (spatial axes right-aligned, missing ones of extent 1). A plane
 // stores its box row by row, each row `pitch` elements long, so that kernels may run over the whole of it as one long
-// row; what lies between the rows is never read back.
+// row; what lies between the rows is never read back, but computed on (clear_padding).
 #pragma once
 
 #include <array>
@@ -57,10 +57,17 @@ struct Placed {
     bool channels_innermost() const { return strides[1] == 1 && strides[4] != 1; }
 };
 
+// `planes` neighbouring planes, each row of which holds its numbers already.
+template <class T>
+void clear_padding(T* out, const Box& box, int64_t planes = 1) {
+    for (int64_t r = 0; box.pitch > box.width() && r < planes * box.rows(); ++r)
+        clear_padding(out + r * box.pitch, box.width());
+}
 template <class T>
 void load_plane(T* out, const Placed& from, const Box& box, int64_t c) {
     for (int64_t r = 0; r < box.rows(); ++r)
         kernels<T>().load(out + r * box.pitch, from.row(box, c, r), from.storage, from.strides[4], box.width());
+    clear_padding(out, box);
 }
 template <class T>
 void store_plane(const Placed& to, const T* in, const Box& box, int64_t c) {

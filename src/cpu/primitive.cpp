@@ -29,6 +29,7 @@ void pointwise_rows(const Node& node, std::span<const TensorView> args, const Te
             row.uniform[a] = loop.row_stride(a) == 0;
             k.load(in, address(args[a], offset[a]), static_cast<Storage>(args[a].dtype), loop.row_stride(a),
                    row.uniform[a] ? 1 : n);
+            clear_padding(in, n);
             row.in[a] = in;
         }
         k.row(function.op, row);

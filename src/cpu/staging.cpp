@@ -79,8 +79,10 @@ void Stager<T>::pair_rows(T* planes, const T* rows, const Box& tile) const {
         T* to = planes + p1 * g.plane_stride;
         for (const PairRow& row : g.pair_rows) {
             combine(to, row, from + g.staged_row(row.a), from + g.staged_row(row.b), elements);
+            std::fill(to + elements, to + g.pair_row_stride, T(0));
             to += g.pair_row_stride;
         }
+        std::fill_n(to, row_padding, T(0));
     }
 }
 
@@ -92,6 +94,7 @@ void Stager<T>::pair_planes(T* patch, const Box& tile) const {
         for (int64_t s = 0; 2 * s < u; ++s)
             combine(patch + s * g.plane_stride, pair, waiting_ + (2 * s + pair.a) * g.plane_stride,
                     waiting_ + (2 * s + pair.b) * g.plane_stride, g.plane_stride);
+        std::fill_n(patch + (u + 1) / 2 * g.plane_stride, row_padding, T(0));
         patch += g.pair_plane_stride;
     }
 }
@@ -109,6 +112,15 @@ void Stager<T>::stage_rows(T* patch, int64_t plane_stride, int64_t channel_strid
         extent[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a];
     }
     const int64_t advance = g.advance[2], pitch = g.row_stride / advance, columns = extent[2];
+    // Products read whole vectors: beyond the columns of a row, and so into the row that follows. Behind the last row
+    // of each run of rows nothing follows.
+    const int64_t behind = std::max(columns, g.paired ? pitch : std::min(pitch, columns + row_padding));
+    for (int64_t c = 0; c < count; ++c)
+        for (int64_t p1 = 0; p1 < extent[0]; ++p1)
+            for (int64_t p2 = extent[1] - (g.paired ? 2 : 1); p2 < extent[1]; ++p2)
+                std::fill_n(
+                    patch + c * channel_stride + p1 * plane_stride + g.staged_row(p2) + g.row_stride + g.overhang,
+                    row_padding, T(0));
     const bool transposed = x_.channels_innermost() && count > 1 && !run_;
     for (int64_t p1 = 0; p1 < extent[0]; ++p1)
         for (int64_t p2 = 0; p2 < extent[1]; ++p2) {
@@ -122,7 +134,7 @@ void Stager<T>::stage_rows(T* patch, int64_t plane_stride, int64_t channel_strid
                 for (int64_t c = 0; c < count; ++c) {
                     T* row = rows + c * channel_stride;
                     std::fill(row, row + inside.begin, T(0));
-                    std::fill(row + inside.end, row + columns, T(0));
+                    std::fill(row + inside.end, row + behind, T(0));
                     if (n == 0 || transposed || run_) continue;
                     k.load(row + inside.begin, x_.at(tile.n, first + c, i1, i2, i3), x_.storage,
                            advance * x_.strides[4], n);
@@ -139,6 +151,7 @@ void Stager<T>::stage_rows(T* patch, int64_t plane_stride, int64_t channel_strid
             const Box box = Box::of(tile.n, {i1, i2, begin}, {1, 1, end - begin});
             for (int64_t c = 0; c < count; ++c) {
                 k.load(whole_row_, x_.at(tile.n, first + c, i1, i2, begin), x_.storage, x_.strides[4], end - begin);
+                clear_padding(whole_row_, end - begin);
                 const T* result = run_->row(box, first + c, whole_row_, slot_);
                 for (int64_t residue = 0; residue < advance; ++residue) {
                     const Range inside(base[2], advance, residue, g.x[4], columns);

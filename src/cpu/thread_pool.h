@@ -2,8 +2,10 @@
 // the thread count is the caller's to choose and loops of many callers at once never take more helpers than exist.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 
 namespace transfuse::cpu {
@@ -25,8 +27,14 @@ public:
     Scratch& operator=(const Scratch&) = delete;
     template <class T>
     T* acquire(int64_t count) {
-        return static_cast<T*>(bytes(count * static_cast<int64_t>(sizeof(T))));
+        T* memory = static_cast<T*>(bytes(count * static_cast<int64_t>(sizeof(T))));
+        if (found != Found::anything)
+            std::fill_n(memory, count, found == Found::zeros ? T(0) : std::numeric_limits<T>::signaling_NaN());
+        return memory;
     }
+    // What stands in memory that is acquired. Tests put NaN there that raise FE_INVALID where they are computed with.
+    enum class Found : uint8_t { anything, zeros, poison };
+    static inline Found found = Found::anything;
 
 private:
     void* bytes(int64_t count);

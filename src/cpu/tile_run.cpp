@@ -194,6 +194,7 @@ void TileRun<T>::pool(const TileProgram::Step& step, int64_t c) {
                 }
             T* result = out + (i * to.extent[1] + j) * to.pitch;
             k.pool_row(result, merged, window[2], kind, to.width());
+            clear_padding(result, to.width());
             if (kind == 0) {
                 const T scale = static_cast<T>(step.pool.scale);
                 k.row(RowOp::mul, {result, {result, &scale, nullptr}, {false, true, false}, {0, 0}, to.width()});
