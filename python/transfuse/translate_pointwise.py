@@ -79,15 +79,28 @@ def _(t, x, lower, upper, training, generator):
     return t.emit("leaky_relu", x, negative_slope=(lower + upper) / 2)
 
 
+def _clamps_openly() -> bool:
+    """Whether PyTorch's clamp has no gradient at its bounds: versions differ."""
+    with torch.inference_mode(False), torch.enable_grad():
+        x = torch.ones((), device="cpu", requires_grad=True)
+        return not torch.autograd.grad(x.clamp(max=1.0), x)[0].item()
+
+
+OPEN = _clamps_openly()
+
+
 @op("clamp.default", "clip.default")
 def clamp(t, x, lo, hi=None):
-    return t.emit("clamp", x, lo=lo, hi=hi)
+    if not OPEN:
+        return t.emit("clamp", x, lo=lo, hi=hi)
+    return t.emit("hardtanh", x, lo=-math.inf if lo is None else lo, hi=math.inf if hi is None else hi)
 
 
 @op("clamp.Tensor")
 def _(t, x, lo, hi=None):
+    """Where bounds are open, those that are tensors share the gradient with what is equal to them."""
     lo, hi = number_beside(lo, x), number_beside(hi, x)
-    if not isinstance(lo, Node) and not isinstance(hi, Node):
+    if not OPEN and not isinstance(lo, Node) and not isinstance(hi, Node):
         return t.emit("clamp", x, lo=lo, hi=hi)
     x = t.operand(x) if isinstance(x, Node) else x
     x = x if lo is None else t.emit("maximum", x, lo)
@@ -96,12 +109,12 @@ def _(t, x, lo, hi=None):
 
 @op("clamp_min.default")
 def _(t, x, lo):
-    return t.emit("clamp", x, lo=lo)
+    return clamp(t, x, lo)
 
 
 @op("clamp_max.default")
 def _(t, x, hi):
-    return t.emit("clamp", x, hi=hi)
+    return clamp(t, x, None, hi)
 
 
 # Pointwise, two operands ------------------------------------------------------------------------------------------------

@@ -102,8 +102,11 @@ void differentiate_unary(Adjoints& a, ValueId y, ValueId g) {
                 return a.where(a.at_least(x, 3), g, a.zero_or(a.at_most(x, -3), slope));
             }
             case Op::hardtanh: {  // open interval
-                const ValueId above = a.or_zero(a.greater(x, number(Key::lo)), g);
-                return a.zero_or(a.at_least(x, number(Key::hi)), above);
+                const double lo = number(Key::lo), hi = number(Key::hi);
+                const ValueId above = std::isfinite(lo) ? a.or_zero(a.greater(x, lo), g) : g;
+                if (!std::isfinite(hi)) return above;
+                if (std::isfinite(lo)) return a.zero_or(a.at_least(x, hi), above);
+                return a.or_zero(a.add(Op::greater, {a.builder().scalar(hi), x}), g);  // of nan zero, too
             }
             case Op::clamp: {  // closed interval
                 ValueId inside = g;
