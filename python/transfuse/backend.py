@@ -16,6 +16,7 @@ from transfuse.direct import direct
 from transfuse.options import Options
 from transfuse.regions import Cut, cut
 from transfuse.translate import Unsupported
+from transfuse.versions import untested
 
 # The last graphs that torch.compile handed us: what a report of a compiled model shows.
 _cuts: collections.deque[Cut] = collections.deque(maxlen=64)
@@ -95,15 +96,40 @@ def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.
 
 
 def _refuse_own_ways(graph_module: torch.fx.GraphModule) -> None:
-    """What would be lost by tracing through it: autocast that is entered inside, and gradients that the model makes its own (an
-    autograd function, a hook on a tensor) where they may be asked for. Dynamo looks at whether they are on before every call."""
-    targets = {node.target for part in graph_module.modules() for node in getattr(part, "graph", Graph()).nodes}
+    """What would be lost by tracing through it: autocast that is entered inside, and transforms."""
+    targets = _targets(graph_module)
     if torch.amp.autocast_mode._enter_autocast in targets:
         raise Unsupported("autocast is entered inside it")
     if any(str(getattr(t, "__module__", "")).startswith(("torch._functorch", "torch._C._functorch")) for t in targets):
         raise Unsupported("a transform of torch.func is applied inside it")
-    if torch.is_grad_enabled() and torch.ops.higher_order.autograd_function_apply in targets:
-        raise Unsupported("an autograd function, or a hook on a tensor, has a gradient of its own")
+
+
+# Operators around graphs of their own whose gradient is that of the graph.
+_TRANSPARENT = (
+    "wrap",
+    "wrap_with_set_grad_enabled",
+    "wrap_with_autocast",
+    "wrap_activation_checkpoint",
+    "tag_activation_checkpoint",
+)
+
+
+def _refuse_own_gradients(graph_module: torch.fx.GraphModule, traced: torch.fx.GraphModule) -> None:
+    """Gradients that the model makes its own, where they may be asked for: Dynamo writes an autograd function, or a hook on a tensor,
+    as an operator around graphs, of which tracing leaves the forward alone. (Dynamo looks at whether gradients are on before every
+    call.)"""
+    if not torch.is_grad_enabled():
+        return
+    if reason := untested():
+        raise Unsupported(reason)
+    for target in _targets(graph_module) - _targets(traced):
+        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() not in _TRANSPARENT:
+            raise Unsupported(f"{target.name()} (an autograd function, a hook on a tensor) has a gradient of its own")
+
+
+def _targets(graph_module: torch.fx.GraphModule) -> set:
+    """What is called in a graph and in those inside it."""
+    return {node.target for part in graph_module.modules() for node in getattr(part, "graph", Graph()).nodes}
 
 
 def _is_parameter(node, value) -> bool:
@@ -131,6 +157,7 @@ def backend(
     try:
         _refuse_own_ways(graph_module)
         traced = _aten(graph_module, example_inputs)
+        _refuse_own_gradients(graph_module, traced)
         names = {
             n.name for n, is_fixed in zip((n for n in traced.graph.nodes if n.op == "placeholder"), fixed) if is_fixed
         }

@@ -23,6 +23,7 @@ from transfuse.reads import Reads, tensors_in
 from transfuse.refusals import CaptureError, LastingError, ValueDependent
 from transfuse.tracing import anchor_device_guard, capturing_here
 from transfuse.trials import unseen
+from transfuse.versions import untested
 from transfuse.views import doubled, obstacle, plain_view
 
 
@@ -38,7 +39,9 @@ class Capture:
     # Of each user input: its sizes as (number, name, or None where a relation tells; low; high) and dtype, or None and the value.
     _inputs: list
     _relations: object  # (flat inputs) → bool, or None: what else must hold between sizes
-    own_gradient: str | None = None  # what has a gradient that the graph does not know: it is for calls without one
+    own_gradient: str | None = (
+        None  # why it is for calls without gradients: one is asked for that the graph does not know
+    )
     has_parts: bool = False  # whether parts of the model run inside it
     looks: bool = False  # whether forward() asked how tensors lie, or whether they want gradients
     reads: frozenset = frozenset()  # what forward() read beside what Watch sees anyway: (path of a module, attribute)
@@ -152,10 +155,13 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         raise ValueDependent("an argument is a module, or what else torch.export takes for part of the model")
     asked = reads.questions
     captured.has_parts = has_parts
-    captured.reads, captured.own_gradient, captured.looks = frozenset(reads.found), asked.own_gradient, asked.looks
-    strangers = _name_registered(captured, view, asked.met)
+    captured.reads, captured.looks = frozenset(reads.found), asked.looks
+    own, strangers = asked.own_gradient, _name_registered(captured, view, asked.met)
     if strangers or _wants_gradients(captured.constants.values(), view):
-        captured.own_gradient = "a tensor that is no parameter of the model"
+        own = "a tensor that is no parameter of the model"
+    captured.own_gradient = untested()
+    if own:
+        captured.own_gradient = f"{own} in {base.__name__} has a gradient of its own: where one is asked for"
     return captured
 
 

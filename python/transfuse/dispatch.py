@@ -185,9 +185,8 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
                     f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
                 )
         if entry.capture.own_gradient:
-            reason = f"{entry.capture.own_gradient} in {type(module).__name__} has a gradient of its own: where one is asked for"
-            fallback.warn(reason)
-            state.failures.append(reason)
+            fallback.warn(entry.capture.own_gradient)
+            state.failures.append(entry.capture.own_gradient)
         if not entry.capture.reads <= state.reads or entry.capture.looks > state.looks:
             # From now on these are looked at as well: whatever was found without that is not found again.
             state.reads |= entry.capture.reads

@@ -125,25 +125,14 @@ class Reads:
 
     @contextlib.contextmanager
     def of(self, root: nn.Module):
-        """While it holds, the modules are of classes that tell what is read and written. (One thread captures at a time; others
-        that make gradients meanwhile are not noted.)"""
-        thread = threading.get_ident()
-        functions = torch.autograd.function
-        setup = functions._is_setup_context_defined
+        """While it holds, the modules are of classes that tell what is read and written, and autograd functions tell of
+        themselves. (One thread captures at a time; what others do meanwhile is not noted.)"""
+        with functions_applied(self._note_function), self._told(root):
+            yield
 
-        def applied(context):
-            # Function.apply asks this first. (`straight = Straight.apply` is bound long before: it cannot be replaced itself.)
-            function = sys._getframe(1).f_locals.get("cls")
-            if threading.get_ident() == thread and not _private_of_pytorch(function):
-                self.questions.own_gradient = f"the autograd function {function.__name__}"
-            return setup(context)
-
-        functions._is_setup_context_defined = applied
-        try:
-            with self._told(root):
-                yield
-        finally:
-            functions._is_setup_context_defined = setup
+    def _note_function(self, function: type) -> None:
+        if not _private_of_pytorch(function):
+            self.questions.own_gradient = f"the autograd function {function.__name__}"
 
     @contextlib.contextmanager
     def aside(self):
@@ -213,6 +202,30 @@ class Reads:
         if not path:  # what a model's own __call__ does around forward() it does around what is captured
             body["__call__"] = nn.Module.__call__
         return derive(base, body)
+
+
+@contextlib.contextmanager
+def functions_applied(note):
+    """While it holds, note(function) is called for every autograd function that this thread applies. `straight = Straight.apply` is
+    bound long before and cannot be replaced, but each application makes the context that its backward is given: an object of a
+    class derived from BackwardCFunction, whether or not a gradient is asked for."""
+    contexts, thread = torch.autograd.function.BackwardCFunction, threading.get_ident()
+    before = contexts.__dict__.get("__init__")
+
+    def made(context, *args, **kwargs):
+        if threading.get_ident() == thread:
+            note(type(context)._forward_cls)
+        if before is not None:
+            before(context, *args, **kwargs)
+
+    contexts.__init__ = made
+    try:
+        yield
+    finally:
+        if before is None:
+            del contexts.__init__
+        else:
+            contexts.__init__ = before
 
 
 def _private_of_pytorch(function) -> bool:

@@ -91,6 +91,7 @@ class SizeNodes:
             node = self.cursor = self.graph.call_function(target, tuple(arguments))
         holder, axis = next(iter(self.symbols.values()))
         environment = value_of(holder).shape[axis].node.shape_env
-        node.meta["val"] = environment.create_symintnode(expression, hint=int(environment.size_hint(expression)))
+        hint = getattr(environment, "guarding_hint_or_throw", environment.size_hint)  # its name from 2.14 on
+        node.meta["val"] = environment.create_symintnode(expression, hint=int(hint(expression)))
         self.all.add(node)
         return node
