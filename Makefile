@@ -2,6 +2,7 @@
 #
 #     make demo      the four seed models: what the algebra does to them, that results are equal, how much faster they are
 #     make test      every test, C++ and Python
+#     make test-versions   the Python tests of what depends on PyTorch, on every minor version from 2.11 on; VERSIONS="12 15": on these
 #     make build     builds everything, tests nothing
 #     make bench     side by side with PyTorch on the device found; BENCH="--rows A,B --json out/bench.json" passes options on
 #     make emitted   writes examples/emitted anew (after a change to what generates kernels)
@@ -12,6 +13,7 @@
 # there already is not done again. With PYTHON=python3, an interpreter that has PyTorch, nothing is installed at all.
 
 PYTHON ?=
+VERSIONS ?=
 BUILD ?= build
 JOBS ?= $(shell nproc)
 BENCH ?=
@@ -28,7 +30,7 @@ endif
 export JOBS BUILD
 run := PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH} PATH=$(abspath $(BUILD))/bin:$$PATH
 
-.PHONY: demo test build bench emitted format lint clean packages packages-test venv configure
+.PHONY: demo test test-versions build bench emitted format lint clean packages packages-test venv configure
 .DEFAULT_GOAL := build
 
 demo: packages venv configure
@@ -37,6 +39,10 @@ demo: packages venv configure
 
 test: build
 	@$(run) tools/test.sh $(python)
+
+test-versions: packages venv configure
+	@tools/compile.sh demo
+	@$(run) tools/versions.sh $(VERSIONS)
 
 build: packages packages-test venv configure
 	@tools/compile.sh all

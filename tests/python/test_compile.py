@@ -17,6 +17,8 @@ import transfuse
 from transfuse import backend as transfuse_backend
 from transfuse import fallback
 
+pytestmark = pytest.mark.versions
+
 
 @pytest.fixture(autouse=True)
 def fresh():

@@ -13,6 +13,8 @@ from torch import nn
 import transfuse
 from transfuse import fallback
 
+pytestmark = pytest.mark.versions
+
 
 def test_control_flow_that_cannot_be_captured_still_runs():
     class Odd(nn.Module):

@@ -10,6 +10,8 @@ from torch import nn
 import transfuse
 from transfuse import library
 
+pytestmark = pytest.mark.versions
+
 
 class Chain(nn.Module):
     """A transposed convolution and something after (or before) it."""

@@ -10,6 +10,8 @@ from torch import nn
 import transfuse
 from transfuse import fallback
 
+pytestmark = pytest.mark.versions
+
 
 def chain(device, inplace=True):
     return nn.Sequential(

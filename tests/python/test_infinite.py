@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from decoder import optimized
 from torch import nn
 
+pytestmark = pytest.mark.versions
+
 
 POINTS = [
     -math.inf, math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 0.5, -0.5, 1e-30, -1e-30, 90.0, -90.0,

@@ -15,6 +15,8 @@ from torch import nn
 
 import transfuse
 
+pytestmark = pytest.mark.versions
+
 
 def test_same_objects_and_names(pair):
     model, ours, _ = pair

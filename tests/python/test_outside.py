@@ -9,6 +9,8 @@ from torch import nn
 import transfuse
 from transfuse import fallback
 
+pytestmark = pytest.mark.versions
+
 X = torch.randn(2, 3, 5, 6, generator=torch.Generator().manual_seed(1))
 FACTOR = 2.0
 SCALES = torch.ones(4, 1, 1)

@@ -13,6 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 import transfuse
 
+pytestmark = pytest.mark.versions
+
 X = torch.randn(2, 3, 5, 6, generator=torch.Generator().manual_seed(1))
 
 

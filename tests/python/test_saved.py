@@ -7,6 +7,8 @@ import torch
 from decoder import optimized, same
 from torch import nn
 
+pytestmark = pytest.mark.versions
+
 MODELS = {
     "convolution": [nn.ConvTranspose2d(3, 4, 3, 2)],
     "activations": [nn.ConvTranspose2d(3, 4, 3, 2), nn.ReLU(), nn.Conv2d(4, 2, 3), nn.Sigmoid()],

@@ -11,6 +11,8 @@ from torch import nn
 import transfuse
 from transfuse import fallback
 
+pytestmark = pytest.mark.versions
+
 X = torch.randn(2, 3, 5, 6, generator=torch.Generator().manual_seed(1))
 
 
