@@ -3,20 +3,11 @@
 // The output channels of w are axis 2 *within their group*, so a per-channel scale [C] meets w as [G, 1, Cout/G, 1…].
 #include "algebra/rule.h"
 #include "algebra/terms.h"
+#include "algebra/weights.h"
 
 namespace transfuse {
 
 namespace {
-
-// A number, or a vector [C] as [G, 1, C/G, 1…] (output channels) or [G, C/G, 1, 1…] (input channels).
-ValueId against_weight(Rewriter& r, ValueId vector, ValueId w, bool output_channels) {
-    if (r.rank(vector) == 0) return vector;
-    Sizes shape(r.shape(w).size(), 1);
-    const int64_t groups = r.shape(w)[0];
-    shape[0] = groups;
-    shape[output_channels ? 2 : 1] = r.shape(vector)[0] / groups;
-    return reshape(r, vector, std::move(shape));
-}
 
 // 16-bit weights hold a scaled weight exactly only if the scale is ±2ᵏ.
 bool weights_can_hold(const Rewriter& r, DType dtype, ValueId scale) {

@@ -17,6 +17,7 @@ double objective(const Graph& graph) {
 }
 
 int64_t convolutions(const Graph& graph) {
+    const std::vector<bool> parameter = parameter_values(graph);
     std::vector<bool> number(graph.nodes().size());
     int64_t count = 0;
     for (ValueId id = 0; id < graph.size(); ++id) {
@@ -25,7 +26,7 @@ int64_t convolutions(const Graph& graph) {
             !is_leaf(node.op) && std::all_of(node.args.begin(), node.args.end(),
                                              [&](ValueId arg) { return number[static_cast<size_t>(arg)]; });
         const bool convolves = node.op == Op::lattice || node.op == Op::conv || node.op == Op::conv_transpose;
-        count += convolves && !number[static_cast<size_t>(node.args[1])];
+        count += convolves && !parameter[static_cast<size_t>(id)] && !number[static_cast<size_t>(node.args[1])];
     }
     return count;
 }
@@ -55,7 +56,7 @@ Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
             value.parameter = value.parameter && values[at(arg)].parameter;
             value.number = value.number && values[at(arg)].number;
         }
-        value.convolution = node.op == Op::lattice && !values[at(node.args[1])].number;
+        value.convolution = node.op == Op::lattice && !value.parameter && !values[at(node.args[1])].number;
         if (node.op == Op::lattice) lattices.push_back(static_cast<ValueId>(id));
         if (node.op == Op::sub) differences.push_back(static_cast<ValueId>(id));
     }
@@ -132,7 +133,7 @@ void Rewriter::learn(ValueId id, const Cost& cost) {
         value.parameter = value.parameter && known_[at(arg)].parameter;
         value.number = value.number && known_[at(arg)].number;
     }
-    value.convolution = node.op == Op::lattice && !known_[at(node.args[1])].number;
+    value.convolution = node.op == Op::lattice && !value.parameter && !known_[at(node.args[1])].number;
     known_.push_back(value);
 }
 

@@ -77,7 +77,7 @@ public:
         Cost cost;
         double objective = 0;
         int64_t nodes = 0;
-        int64_t convolutions = 0;  // lattices by a weight that is no number
+        int64_t convolutions = 0;  // lattices of inputs by a weight that is no number
         bool operator<(const Total& other) const {
             return objective < other.objective || (objective == other.objective && nodes < other.nodes);
         }
@@ -142,7 +142,7 @@ private:
 // convolution.
 double objective(Op op, const Cost& cost);
 double objective(const Graph& graph);
-// Convolutions that a graph computes; pools, whose weights are numbers, are none.
+// Convolutions that a graph computes; pools, whose weights are numbers, and products of weights are none.
 int64_t convolutions(const Graph& graph);
 
 }  // namespace transfuse

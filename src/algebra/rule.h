@@ -47,6 +47,7 @@ std::span<const Rule> reduction_rules();
 std::span<const Rule> centred_rules();
 std::span<const Rule> collapse_rules();
 std::span<const Rule> compose_rules();
+std::span<const Rule> sequence_rules();
 std::span<const Rule> cancel_rules();
 std::span<const Rule> monotone_rules();
 std::span<const Rule> statistics_rules();

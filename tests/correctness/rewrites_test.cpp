@@ -1,0 +1,61 @@
+// The chains of tests/rewrites: rewritten they take no more than their cheapest form, are exact at a size the reference
+// interpreter can do, in the CPU engine too, and so are their gradients.
+#include "cpu_check.h"
+#include "rewrite_cases.h"
+#include "rules.h"
+
+namespace transfuse::tests {
+namespace {
+
+class Rewrites : public testing::TestWithParam<RewriteCase> {};
+
+TEST_P(Rewrites, TakeNoMoreThanTheCheapestForm) {
+    RewriteOptions options;
+    options.prices = Machine::h200().prices;
+    const Derivation derivation = rewrite(parse(GetParam().text), options);
+    const Plan chosen = plan(derivation.rewritten, Machine::h200());
+    EXPECT_LE(cost(derivation.rewritten).flops, GetParam().flops) << explain(derivation);
+    const auto passes = std::count_if(chosen.passes.begin(), chosen.passes.end(),
+                                      [](const Pass& pass) { return pass.kind != PassKind::prepare; });
+    EXPECT_LE(static_cast<size_t>(passes), GetParam().passes) << print(chosen);
+}
+
+TEST_P(Rewrites, AreExact) {
+    for (const bool heed_cost : {true, false}) {
+        RewriteOptions options;
+        options.heed_cost = heed_cost;
+        expect_exact(small(GetParam(), "f64"), options, 1);
+    }
+}
+
+TEST_P(Rewrites, RunOnTheCpu) {
+    const Graph graph = small(GetParam(), "f32");
+    const auto leaves = random_leaves(graph, 2);
+    std::string why;
+    RewriteOptions options;
+    options.heed_cost = false;
+    const Plan ready = plan(rewrite(graph, options).rewritten, Machine::cpu(2));
+    EXPECT_TRUE(close(run_cpu(ready, leaves, {}), evaluate(graph, leaves), 2e-5, &why)) << why << print(ready);
+}
+
+TEST_P(Rewrites, HaveExactGradients) {
+    const Graph graph = small(GetParam(), "f64");
+    GradientRequest request;
+    for (size_t i = 0; i < graph.outputs().size(); ++i) request.outputs.push_back(static_cast<ValueId>(i));
+    for (size_t i = 0; i < graph.leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
+    const Graph written = gradient(graph, request);
+    const Derivation derivation = derive_gradient(graph, request);
+    const auto leaves = random_leaves(written, 3);
+    EXPECT_LE(error(evaluate(written, leaves), evaluate(derivation.rewritten, leaves)), 1e-10) << explain(derivation);
+}
+
+std::string name_of(const testing::TestParamInfo<RewriteCase>& of) {
+    std::string name = of.param.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(tables, Rewrites, testing::ValuesIn(rewrite_cases()), name_of);
+
+}  // namespace
+}  // namespace transfuse::tests

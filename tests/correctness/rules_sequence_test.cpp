@@ -1,0 +1,158 @@
+// Two convolutions as one: every stride, padding, dilation, output_padding and grouping, 1 to 3 axes, with what may lie
+// between them.
+#include <optional>
+#include <regex>
+
+#include "rules.h"
+
+namespace transfuse::tests {
+namespace {
+
+std::string list(const Sizes& sizes) {
+    std::string text = "[";
+    for (size_t i = 0; i < sizes.size(); ++i) text += (i ? "," : "") + std::to_string(sizes[i]);
+    return text + "]";
+}
+
+// A convolution or a transposed one of `in` channels to `out`, as text.
+struct Layer {
+    bool transposed;
+    int64_t groups;
+    Sizes kernel, stride, padding, dilation, output_padding;
+
+    static Layer random(Random& random, size_t d, int64_t groups) {
+        Layer layer{random.chance(0.5), groups, {}, {}, {}, {}, {}};
+        for (size_t a = 0; a < d; ++a) {
+            layer.kernel.push_back(random.between(1, 3));
+            layer.stride.push_back(random.between(1, 3));
+            layer.dilation.push_back(random.between(1, 2));
+            const int64_t reach = layer.dilation.back() * (layer.kernel.back() - 1);
+            layer.padding.push_back(random.chance(0.5) ? 0 : random.between(0, std::min<int64_t>(2, reach)));
+            layer.output_padding.push_back(random.chance(0.7) ? 0 : random.between(0, layer.stride.back() - 1));
+        }
+        return layer;
+    }
+    std::string weight(int64_t in, int64_t out) const {
+        Sizes shape = transposed ? Sizes{in, out / groups} : Sizes{out, in / groups};
+        shape.insert(shape.end(), kernel.begin(), kernel.end());
+        return "param f64" + list(shape);
+    }
+    std::string call(const std::string& operands) const {
+        return std::string(transposed ? "conv_transpose(" : "conv(") + operands + ") stride=" + list(stride) +
+               " padding=" + list(padding) + " dilation=" + list(dilation) + " groups=" + std::to_string(groups) +
+               (transposed ? " output_padding=" + list(output_padding) : "");
+    }
+};
+
+std::string two_layers(uint64_t seed) {
+    Random random(seed);
+    const auto d = static_cast<size_t>(random.between(1, 3));
+    const int64_t first = random.pick(Sizes{1, 1, 2, 4}), second = random.pick(Sizes{1, 1, 2, 4});
+    const Layer a = Layer::random(random, d, first), b = Layer::random(random, d, second);
+    Sizes x = {2, 4};
+    for (size_t i = 0; i < d; ++i) x.push_back(random.between(3, d == 3 ? 4 : 7));
+    const std::string ones = d == 1 ? ",1" : d == 2 ? ",1,1" : ",1,1,1";
+    const bool bias = random.chance(0.5), last = random.chance(0.5);
+    std::string text = "%x = input f64" + list(x) + "\n%w = " + a.weight(4, 8) + "\n%v = " + b.weight(8, 4) +
+                       "\n%b = param f64[8]\n%c = param f64[4]\n%s = param f64[8" + ones + "]\n";
+    text += "%y = " + a.call(bias ? "%x, %w, %b" : "%x, %w") + "\n";
+    const std::string between = random.pick(std::vector<std::string>{
+        "identity(%y)", "mul(%y, %s)", "add(%y, %s)", "sub(%s, %y)", "div(%y, 2)", "batch_norm(%y, %b, %b2)"});
+    if (between.starts_with("batch_norm")) text += "%b2 = param f64[8]\n%positive = exp(%b2)\n";
+    text += "%m = " + std::regex_replace(between, std::regex("%b2"), "%positive") + "\n";
+    return text + "%z = " + b.call(last ? "%m, %v, %c" : "%m, %v") + "\nreturn %z";
+}
+
+// A convolution that `text` says, or none where its sizes do not fit.
+std::optional<Graph> valid(const std::string& text) {
+    try {
+        return graph_of(text);
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+TEST(rules_sequence, random_pairs_are_exact) {
+    int fired = 0, stayed = 0;
+    for (uint64_t seed = 0; seed < 1500; ++seed) {
+        const std::optional<Graph> graph = valid(two_layers(seed));
+        if (!graph) continue;
+        RewriteOptions options;
+        options.heed_cost = false;
+        options.inference = seed % 2 == 0;
+        const Derivation d = expect_exact(*graph, options, seed, 1e-11);
+        ++(count(d, "compose_lattices") ? fired : stayed);
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(fired, 300);
+    EXPECT_GT(stayed, 300);
+}
+
+TEST(rules_sequence, gradients_of_random_pairs_are_exact) {
+    int fired = 0;
+    for (uint64_t seed = 2000; seed < 2250; ++seed) {
+        const std::optional<Graph> graph = valid(two_layers(seed));
+        if (!graph) continue;
+        RewriteOptions options;
+        options.heed_cost = false;
+        options.inference = false;
+        options.differentiated = true;
+        const Derivation d = rewrite(*graph, options);
+        fired += count(d, "compose_lattices");
+        GradientRequest request{{0}, {}};
+        for (size_t i = 0; i < graph->leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
+        const Graph written = gradient(*graph, request), composed = gradient(d.rewritten, request);
+        const auto leaves = random_leaves(written, seed);
+        EXPECT_LE(error(evaluate(written, leaves), evaluate(composed, leaves)), 1e-10) << "seed " << seed << "\n"
+                                                                                       << explain(d);
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(fired, 40);
+}
+
+const std::string decoder =
+    "%x = input f64[2,3,5,6]\n%w = param f64[3,8,2,2]\n%b = param f64[8]\n%v = param f64[2,8,1,1]\n%c = param f64[2]\n"
+    "%y = conv_transpose(%x, %w, %b) stride=[2,2]\n";
+
+TEST(rules_sequence, fires_alone) {
+    const Derivation d = expect_fires("compose_lattices", decoder + "%z = conv(%y, %v, %c)\nreturn %z");
+    EXPECT_EQ(d.rewritten[d.rewritten.outputs()[0]].op, Op::lattice) << explain(d);  // its bias is one a channel
+    // Nonlinear ops between, inputs as weights, products that cost more.
+    expect_stays("compose_lattices", decoder + "%r = relu(%y)\n%z = conv(%r, %v, %c)\nreturn %z");
+    expect_stays("compose_lattices",
+                 "%x = input f64[2,3,5]\n%w = param f64[3,8,2]\n%v = input f64[2,8,1]\n%y = "
+                 "conv_transpose(%x, %w) stride=2\n%z = conv(%y, %v)\nreturn %z");
+    const std::string bottleneck =
+        "%x = input f32[1,64,32,32]\n%w = param f32[8,64,1,1]\n%v = param f32[64,8,3,3]\n%y = conv(%x, %w)\n"
+        "%z = conv(%y, %v) padding=[1,1]\nreturn %z";
+    EXPECT_EQ(count(rewrite(graph_of(bottleneck)), "compose_lattices"), 0);
+}
+
+TEST(rules_sequence, a_shift_between_differs_at_borders) {
+    const std::string x =
+        "%x = input f64[2,3,6,7]\n%w = param f64[4,3,1,1]\n%b = param f64[4]\n%y = conv(%x, %w, %b)\n";
+    const Derivation d =
+        expect_fires("compose_lattices", x + "%v = param f64[2,4,3,3]\n%z = conv(%y, %v) padding=[1,1]\nreturn %z");
+    EXPECT_EQ(count(d.rewritten, Op::add), 1);
+    EXPECT_GT(count(d.rewritten, Op::concat), 0);
+    // Inside, and along an axis that is not padded, it is one number a channel.
+    const Derivation inside =
+        expect_fires("compose_lattices", x + "%v = param f64[2,4,3,3]\n%z = conv(%y, %v)\nreturn %z");
+    EXPECT_EQ(count(inside.rewritten, Op::add), 0);
+}
+
+// What lies between the roundings of 16 bits: weights are multiplied in f32 and rounded once, also where three are one.
+TEST(rules_sequence, sixteen_bit_weights_are_rounded_once) {
+    const Graph graph = graph_of(
+        "%x = input f16[4,32,24,24]\n%w = param f16[64,32,1,1]\n%b = param f16[64]\n%v = param f16[64,64,3,3]\n"
+        "%u = param f16[8,64,1,1]\n%y = conv(%x, %w, %b)\n%z = conv(%y, %v)\n%o = conv(%z, %u)\nreturn %o");
+    const Derivation d = rewrite(graph);
+    EXPECT_EQ(count(d, "compose_lattices"), 2) << explain(d);
+    int narrowed = 0;
+    for (const Node& node : d.rewritten.nodes())
+        if (node.op == Op::cast && node.type.dtype == DType::f16) ++narrowed;
+    EXPECT_EQ(narrowed, 1) << explain(d);
+}
+
+}  // namespace
+}  // namespace transfuse::tests
