@@ -26,6 +26,9 @@ const char* const passes[] = {
     "%v)  %a = add(%n, %m)  %s = sigmoid(%a)  %z = conv_transpose(%s, %w) padding=[1,1]",
     "%x = input f32[2,24,5,41]  %m = input f32[2,24,5,41]  %w = param f32[24,40,3,3]  %n = add(%x, %m)  %z = "
     "conv_transpose(%n, %w) padding=[1,1]",
+    // a gate of every pixel, rows outside the image first, more threads than the patch has pixels left
+    "%m = input f32[1,64,4,89]  %x = input f32[1,64,4,89]  %w = param f32[64,64,8,1]  %g = sigmoid(%x)  %n = mul(%m, %g)  "
+    "%z = conv_transpose(%n, %w) stride=[4,1]",
     // infinities in neighbouring rows stay there
     "%x = input f32[2,8,9,33]  %q = div(1, %x)  %w = param f32[8,20,3,3]  %c = clamp(%q) lo=-2 hi=2  %z = conv_transpose(%c, %w)",
 };

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "cuda/assemble.h"
+#include "cuda_host/guarded_memory.h"
 #include "cuda_host/tensor_map.h"
 #include "graph/layout.h"
 #include "transfuse/error.h"
@@ -173,19 +175,14 @@ public:
     std::vector<std::vector<double>> run(const Graph& graph, const Assembly& assembly,
                                          const std::vector<Sizes>& leaf_strides,
                                          const std::vector<Sizes>& output_strides,
-                                         const std::vector<std::vector<double>>& leaves) {
-        struct Block {
-            std::vector<char> memory;
-            char *begin, *end;  // of what the kernels may write
-        };
-        std::vector<Block> blocks;
-        auto allocate = [&](size_t bytes_wanted) -> char* {
-            Block& block = blocks.emplace_back();
-            block.memory.assign(bytes_wanted + 1024, static_cast<char>(0xff));  // NaN in every dtype
-            const auto address = reinterpret_cast<uintptr_t>(block.memory.data());
-            block.begin = reinterpret_cast<char*>((address + 511) / 256 * 256);
-            block.end = block.begin + bytes_wanted;
-            return block.begin;
+                                         const std::vector<std::vector<double>>& leaves, size_t side = 0) {
+        std::deque<GuardedMemory> blocks;
+        // Every other one ends, rather than begins, where nothing may be read.
+        const auto allocate = [&](size_t wanted) {
+            return blocks
+                .emplace_back(wanted,
+                              blocks.size() % 2 == side ? GuardedMemory::Side::before : GuardedMemory::Side::behind)
+                .begin();
         };
         auto extent_of = [](const Sizes& shape, const Sizes& strides) {
             int64_t far = 1;
@@ -237,13 +234,8 @@ public:
             call(parameters.data(), static_cast<int>(launch.grid[0]), static_cast<int>(launch.block[0]),
                  static_cast<int>(launch.shared_bytes));
         }
-        auto untouched = [](const char* from, const char* to) {
-            return std::all_of(from, to, [](char c) { return c == static_cast<char>(0xff); });
-        };
-        for (const Block& block : blocks)
-            require(untouched(block.memory.data(), block.begin) &&
-                        untouched(block.end, block.memory.data() + block.memory.size()),
-                    "memory around a tensor was written");
+        for (const GuardedMemory& block : blocks)
+            require(block.untouched_around(), "memory around a tensor was written");
         std::vector<std::vector<double>> results;
         for (size_t i = 0; i < graph.outputs().size(); ++i) {
             const Type& type = graph[graph.outputs()[i]].type;

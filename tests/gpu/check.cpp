@@ -121,6 +121,35 @@ void time_file(const char* path, const Setting& setting) {
                 host[0], host[host.size() / 2], compile_s, session.executable->describe().c_str());
 }
 
+// A run's launches one by one, each waited for: names the one that fails.
+int step_through(const char* path, const Setting& setting) {
+    Session session(read(path), setting);
+    fill_leaves(session);
+    const Device& here = device(0);
+    const Assembly assembly = assemble_compiled(
+        session.plan, session.options, Target{here.arch, here.multiprocessors, here.shared_bytes}, !setting.unaligned);
+    DeviceMemory workspace(assembly.workspace_bytes), kept(assembly.kept_bytes);
+    const auto base = [&](const Address& address) {
+        const auto at = static_cast<size_t>(address.position);
+        void* memory = address.kind == Address::Kind::leaf     ? session.leaves[at].data
+                       : address.kind == Address::Kind::output ? session.outputs[at].data
+                       : address.kind == Address::Kind::kept   ? kept.data()
+                                                               : workspace.data();
+        return static_cast<char*>(memory);
+    };
+    for (size_t i = 0; i < assembly.launches.size(); ++i) {
+        const Launch& launch = assembly.launches[i].launch;
+        cuda::launch(make_ready(assembly.launches[i], here), base, nullptr, true);
+        if (const CUresult result = driver().cuStreamSynchronize(nullptr); result != 0) {
+            std::printf("FAILED %s: launch %zu of %zu, %s, %s: error %d\n", path, i, assembly.launches.size(),
+                        launch.source->entry.c_str(), launch.note.str().c_str(), static_cast<int>(result));
+            return 1;
+        }
+    }
+    std::printf("STEPS %s %s: %zu launches\n", path, to_string(setting).c_str(), assembly.launches.size());
+    return 0;
+}
+
 // Median time of each launch of a run, the launches apart from one another: an event between any two.
 void time_launches(const char* path, const Setting& setting) {
     Session session(read(path), setting);
@@ -232,6 +261,7 @@ int main(int argc, char** argv) {
             time_file(argv[2], wanted.setting);
             return 0;
         }
+        if (verb == "steps" && argc >= 3) return step_through(argv[2], wanted.setting);
         if (verb == "launches" && argc >= 3) {
             time_launches(argv[2], wanted.setting);
             return 0;
@@ -252,7 +282,7 @@ int main(int argc, char** argv) {
         }
         std::printf(
             "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] [within SECONDS] | rows [within SECONDS] | "
-            "families | run families|random|gradient FIRST COUNT | file|time|launches|configs FILE.tf|ROW [last] "
+            "families | run families|random|gradient FIRST COUNT | file|steps|time|launches|configs FILE.tf|ROW [last] "
             "[tf32] | "
             "copy\n");
         return 2;

@@ -59,6 +59,10 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"gated",
          "%x = input f32[2,32,18,16]\n  %q = input f32[2,32,18,16]\n  %w = param f32[32,64,4,4]\n  %m = mul(%x, %q)\n  %s = "
          "silu(%m)\n  %y = conv_transpose(%s, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
+        // Where rows begin anywhere, and a patch has fewer pixels than the warps that load it.
+        {"gated_lines",
+         "%m = input f32[1,64,4,89]\n  %x = input f32[1,64,4,89]\n  %w = param f32[64,64,8,1]\n  %g = sigmoid(%x)\n  %n = mul(%m, %g)\n  %z = "
+         "conv_transpose(%n, %w) stride=[4,1]"},
         // A strided convolution.
         {"strided",
          "%x = input f32[2,32,10,16]\n  %w = param f32[64,32,3,3]\n  %y = conv(%x, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
@@ -206,7 +210,7 @@ inline const std::vector<Family>& families() {
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
         {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"taps_apart", f32, tf32},
-        {"gated", f32, tf32}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, strict},
+        {"gated", f32, tf32}, {"gated_lines", f32, tf32}, {"gated_lines", f16, strict}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, strict},
         {"reduced_cells", f32, strict}, {"stored_cells", f32, strict}, {"thin_columns", f32, strict}, {"many_segments", f32, strict},
         {"weight_gradient", f16, strict}, {"weight_gradient", f64, strict}, {"boxed", f32, tf32, planes, unaligned},
         {"upsampled", f32, strict, planes, unaligned}, {"A", f32, tf32, planes, unaligned}, {"A", f32, tf32, planes, aligned, later},

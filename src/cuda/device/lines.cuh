@@ -33,8 +33,8 @@ struct Turns {
         const int begin = patch_begin(at, xs);
 #pragma unroll 1
         for (int turn = 0; turn < LINE_TURNS; turn++) {
-            const int p = min(turn * TRANSPOSERS + t, RAW_PIXELS - 1), r = p / ROW_PIXELS;
-            inside |= (pixel(in_patch(p), at, s).inside ? 1u : 0u) << turn;
+            const int own = turn * TRANSPOSERS + t, p = min(own, RAW_PIXELS - 1), r = p / ROW_PIXELS;
+            inside |= (own < RAW_PIXELS && pixel(in_patch(p), at, s).inside ? 1u : 0u) << turn;  // a prologue reads where this is set
             (turn < 8 ? begins : later) |= ((unsigned)(begin + r / ROWS_H % ROWS_D * (int)xs.d + r % ROWS_H * (int)xs.h) % LANES) << turn % 8 * 4;
         }
     }
