@@ -76,7 +76,7 @@ struct Store {
     bool operator==(const Store&) const = default;
 };
 
-// What holds of every pass, and which steps may share one, is written down in src/plan/fusion.h (and docs/plan.md).
+// What holds of every pass, and which steps may share one, is written down in src/plan/fusion.h (and docs/design/plan.md).
 struct Pass {
     PassKind kind;
     ValueId anchor = -1;

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -35,7 +35,7 @@ def test_every_picture_is_shown_somewhere():
 
 
 def test_every_field_of_a_machine_is_explained():
-    header, page = ((ROOT / path).read_text() for path in ("include/transfuse/plan.h", "docs/plan.md"))
+    header, page = ((ROOT / path).read_text() for path in ("include/transfuse/plan.h", "docs/design/plan.md"))
     body = re.search(r"struct Machine \{(.*?)static Machine", header, re.S)[1]
     fields = re.findall(r"^\s*[\w:]+ (\w+)(?: = [^;]+)?;", body, re.M)
     assert "flops" in fields and len(fields) > 10
