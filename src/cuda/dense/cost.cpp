@@ -12,7 +12,8 @@ namespace transfuse::cuda {
 
 namespace {
 
-// Measured on an H200 in cycles of 1.75 GHz, over some 300 kernels; see docs/kernels.md, "What bounds a dense kernel".
+// Measured on an H200 in cycles of 1.75 GHz, over some 300 kernels; see "What bounds a dense kernel" in
+// docs/design/dense.md.
 constexpr double clock_hertz = 1.75e9;
 constexpr double many_waves = 6;    // fewer rounds of tiles end together, more spread out:
 constexpr double ragged_end = 0.4;  // of a round is lost at the end

@@ -83,7 +83,7 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
 }
 
 // What turned products may be estimated to take, of the choice's time, to be taken; measured both ways for 48 to 128
-// channels, one to three axes, both layouts (docs/kernels.md). Store roles are estimated too fast where they gather
+// channels, one to three axes, both layouts (docs/measured.md). Store roles are estimated too fast where they gather
 // channels that lie apart: channels last, and in 16 bits of more than 64. Up to 64 in planes they are as fast.
 double turned_pays(const Request& request) {
     const bool words = request.turned == 4;

@@ -255,7 +255,7 @@ std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, dou
 }
 
 std::optional<DenseProgram> generate_dense_relaid(const Surroundings& around, double than) {
-    // What comes element by element takes 1.7 to 5.5 times as long as is estimated (docs/kernels.md).
+    // What comes element by element takes 1.7 to 5.5 times as long as is estimated (docs/measured.md).
     constexpr double in_elements = 2, clearly = 0.9;
     const auto input = relaid_input(around);
     if (!input) return std::nullopt;
