@@ -94,15 +94,13 @@ ValueId by_class(Rewriter& r, ValueId v, const std::vector<TapClasses>& classes)
     return v;
 }
 
-ValueId on_outputs(Rewriter& r, ValueId v, const std::vector<TapClasses>& classes) {
-    ValueId u = by_class(r, v, classes);
+ValueId on_outputs(Rewriter& r, ValueId u, const std::vector<TapClasses>& classes) {
     for (size_t a = 0; a < classes.size(); ++a)
         if (!classes[a].single()) u = spread(r, u, static_cast<int64_t>(a) + 2, classes[a]);
     return u;
 }
 
-ValueId chosen_on_outputs(Rewriter& r, ValueId v, const std::vector<TapClasses>& classes) {
-    ValueId u = by_class(r, v, classes);
+ValueId chosen_on_outputs(Rewriter& r, ValueId u, const std::vector<TapClasses>& classes) {
     for (size_t a = classes.size(); a-- > 0;) {
         const int64_t axis = static_cast<int64_t>(a) + 2, count = classes[a].count();
         if (count == 1) continue;
@@ -127,6 +125,27 @@ ValueId chosen_on_outputs(Rewriter& r, ValueId v, const std::vector<TapClasses>&
         u = chosen;
     }
     return u;
+}
+
+ValueId biased_lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias, const Lattices& axes, ValueId u,
+                       const std::vector<TapClasses>& classes) {
+    const DType dtype = r.dtype(x);
+    const int64_t channels = r.shape(u)[1];
+    const auto with = [&](ValueId more) {
+        const ValueId vector = reshape(r, more, {channels});
+        return bias < 0 ? vector : plus(r, cast(r, bias, r.dtype(vector)), vector);
+    };
+    if (numel(r.shape(u)) == channels) return lattice(r, x, w, with(u), axes);
+    if (is_sixteen_bit(dtype)) {
+        ValueId usual = u;
+        for (size_t a = 0; a < classes.size(); ++a) {
+            if (classes[a].period != 1) return -1;
+            usual = sliced(r, usual, static_cast<int64_t>(a) + 2, classes[a].head, classes[a].head + 1);
+        }
+        bias = with(usual);
+        u = minus(r, u, usual);
+    }
+    return plus(r, lattice(r, x, w, bias, axes), cast(r, on_outputs(r, u, classes), dtype));
 }
 
 }  // namespace transfuse

@@ -21,9 +21,14 @@ std::optional<std::vector<TapClasses>> tap_classes(const Lattices& axes);
 
 // Σ over the taps that the outputs of each class meet: v [N, C, K…] becomes [N, C, classes…].
 ValueId by_class(Rewriter& r, ValueId v, const std::vector<TapClasses>& classes);
-// The same on every output: [N, C, O…], with extent 1 along axes of a single class. Of parameters alone.
-ValueId on_outputs(Rewriter& r, ValueId v, const std::vector<TapClasses>& classes);
+// What that is on every output: [N, C, O…], with extent 1 along axes of a single class. Of parameters alone.
+ValueId on_outputs(Rewriter& r, ValueId u, const std::vector<TapClasses>& classes);
 // The same for values that depend on inputs: element by element, u where its class lies.
-ValueId chosen_on_outputs(Rewriter& r, ValueId v, const std::vector<TapClasses>& classes);
+ValueId chosen_on_outputs(Rewriter& r, ValueId u, const std::vector<TapClasses>& classes);
+// lattice(x, w, bias) + u, u [1, C, classes…] of parameters: a bias where there is one class (w's lattice may be
+// another than the one that u's classes are of). Of 16 bits what most outputs share is a bias, too, which is added
+// before the one rounding; −1 where they share nothing.
+ValueId biased_lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias, const Lattices& axes, ValueId u,
+                       const std::vector<TapClasses>& classes);
 
 }  // namespace transfuse

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "algebra/terms.h"
+#include "algebra/verdicts.h"
 
 namespace transfuse {
 
@@ -89,6 +90,10 @@ double product_flops(const Lattices& axes, int64_t batch, int64_t in, int64_t ou
     double flops = 2 * static_cast<double>(batch) * static_cast<double>(in * out) / static_cast<double>(groups);
     for (const Lattice& axis : axes) flops *= static_cast<double>(axis.products());
     return flops;
+}
+
+bool pays(const Rewriter& r, double together, double weights, double apart) {
+    return !r.heeds_cost() || cheaper(together + 64 * weights < apart);
 }
 
 }  // namespace transfuse

@@ -31,4 +31,8 @@ bool has_shift(const Rewriter& r, const Channelwise& chain);
 // Flops of a convolution: two for each product that meets an input.
 double product_flops(const Lattices& axes, int64_t batch, int64_t in, int64_t out, int64_t groups);
 
+// Whether what takes `together` is worth that in place of `apart`. Weights are made at every call by general routines,
+// at a small part of the rate of a product: what is done to them counts 64 times.
+bool pays(const Rewriter& r, double together, double weights, double apart);
+
 }  // namespace transfuse

@@ -11,15 +11,11 @@
 #include "algebra/channelwise.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
-#include "algebra/verdicts.h"
 #include "algebra/weights.h"
 
 namespace transfuse {
 
 namespace {
-
-// Weights are multiplied at every call by general routines, at a small part of the rate of a product.
-constexpr double dearer = 64;
 
 ValueId compose_lattices(Rewriter& r, ValueId id) {
     if (r.is_parameter(id) || !r.is_parameter(r.arg(id, 1))) return -1;
@@ -48,7 +44,7 @@ ValueId compose_lattices(Rewriter& r, ValueId id) {
         chain.alone ? product_flops(before, in[0], in[1], middle[1], a[0]) + 16 * element * product(middle) : 0;
     const double apart = gone + product_flops(after, in[0], middle[1], out[1], b[0]);
     const double together = product_flops(axes, in[0], in[1], out[1], std::min(a[0], b[0]));
-    if (!cheaper(together + dearer * 2 * products_in_sequence(a, b) < apart)) return -1;
+    if (!pays(r, together, 2 * products_in_sequence(a, b), apart)) return -1;
     const std::optional<std::vector<TapClasses>> classes = tap_classes(after);
     if (has_shift(r, chain) && !classes) return -1;
 
@@ -58,19 +54,10 @@ ValueId compose_lattices(Rewriter& r, ValueId id) {
     const ValueId wide_second = unrounded(r, second);
     if (between.scale >= 0) wide_first = times(r, wide_first, against_weight(r, between.scale, wide_first, true));
     const ValueId w = cast(r, weights_in_sequence(r, wide_first, wide_second, position, taps), dtype);
-    ValueId bias = bias_of(r, id), image = -1;
-    if (between.shift >= 0) {
-        const ValueId through = on_outputs(r, vector_through(r, between.shift, wide_second), *classes);
-        if (numel(r.shape(through)) == out[1]) {
-            const ValueId vector = reshape(r, through, {out[1]});
-            bias = bias < 0 ? vector : plus(r, cast(r, bias, r.dtype(vector)), vector);
-        } else {
-            image = cast(r, through, dtype);
-        }
-    }
     r.say("two convolutions, ", r[y].type, " between them, are one: taps ", taps);
-    const ValueId result = lattice(r, x, w, bias, axes);
-    return image < 0 ? result : plus(r, result, image);
+    if (between.shift < 0) return lattice(r, x, w, bias_of(r, id), axes);
+    const ValueId through = by_class(r, vector_through(r, between.shift, wide_second), *classes);
+    return biased_lattice(r, x, w, bias_of(r, id), axes, through, *classes);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ public:
     bool inference() const { return inference_; }
     bool differentiated() const { return differentiated_; }
     bool forks() const { return forks_; }
+    bool heeds_cost() const { return heeds_cost_; }
     const Prices& prices() const { return prices_; }
     // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with
     // them.
@@ -122,7 +123,7 @@ private:
     void charge(const Known& value, double sign);
 
     const Graph& graph_;
-    bool inference_, differentiated_, forks_, told_;
+    bool inference_, differentiated_, forks_, heeds_cost_, told_;
     const Prices prices_;
     Builder builder_;
     bool copied_ = false;       // else the values so far are the graph's first ones

@@ -74,6 +74,48 @@ ValueId weights_in_sequence(Rewriter& r, ValueId first, ValueId second, const Po
     return w;
 }
 
+// A square matrix with v along its diagonal is v, each followed by r zeros, cut into rows of r.
+ValueId in_groups(Rewriter& r, ValueId w, int64_t groups) {
+    const Sizes from = r.shape(w);
+    const int64_t apart = from[0] / groups, rank = static_cast<int64_t>(from.size());
+    if (apart == 1) return w;
+    Sizes shape = {groups, apart};
+    shape.insert(shape.end(), from.begin() + 1, from.end());
+    Sizes order = {0};  // [groups, Cin, Cout, K…, apart]
+    for (int64_t axis = 2; axis <= rank; ++axis) order.push_back(axis);
+    order.push_back(1);
+    const ValueId parts = permute(r, reshape(r, w, std::move(shape)), std::move(order));
+    shape = r.shape(parts);
+    shape.push_back(1);
+    Sizes before(shape.size(), 0), after(shape.size(), 0);
+    after.back() = apart;
+    const ValueId spaced = r.add(Op::pad, {reshape(r, parts, std::move(shape))},
+                                 {{Key::start, std::move(before)}, {Key::end, std::move(after)}});
+    shape = r.shape(parts);
+    shape.back() = apart * (apart + 1);
+    const ValueId line = reshape(r, spaced, std::move(shape));
+    ValueId square = r.add(Op::slice, {line}, {{Key::axis, rank}, {Key::start, int64_t{0}}, {Key::end, apart * apart}});
+    shape = r.shape(parts);
+    shape.push_back(apart);
+    square = reshape(r, square, std::move(shape));  // [groups, Cin, Cout, K…, apart, apart]
+    order = {0, rank, 1, rank + 1, 2};
+    for (int64_t axis = 3; axis < rank; ++axis) order.push_back(axis);
+    shape = {groups, apart * from[1], apart * from[2]};
+    shape.insert(shape.end(), from.begin() + 3, from.end());
+    return reshape(r, permute(r, square, std::move(order)), std::move(shape));
+}
+
+ValueId on_taps(Rewriter& r, ValueId w, const std::vector<std::vector<int64_t>>& tap, const Lattices& axes) {
+    for (size_t a = 0; a < axes.size(); ++a) {
+        const size_t own = tap[a].size();
+        std::vector<double> matrix(at(axes[a].taps) * own, 0.0);
+        for (size_t k = 0; k < own; ++k)
+            if (tap[a][k] >= 0) matrix[at(tap[a][k]) * own + k] = 1;
+        w = taps(r, w, static_cast<int64_t>(a) + 3, axes[a].taps, std::move(matrix));
+    }
+    return w;
+}
+
 ValueId vector_through(Rewriter& r, ValueId vector, ValueId w) {
     const Sizes b = r.shape(w);
     Sizes shape = {1, b[0] * b[2]};

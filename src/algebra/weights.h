@@ -20,6 +20,11 @@ ValueId weights_in_sequence(Rewriter& r, ValueId first, ValueId second, const Po
 // Multiply-adds of that.
 double products_in_sequence(const Sizes& first, const Sizes& second);
 
+// The same convolution in fewer groups, which divide those of w: zeros between channels that were apart.
+ValueId in_groups(Rewriter& r, ValueId w, int64_t groups);
+// w with its taps where `tap` says, [axis][own tap], of so many; −1: nowhere.
+ValueId on_taps(Rewriter& r, ValueId w, const std::vector<std::vector<int64_t>>& tap, const Lattices& axes);
+
 // vector[m]·w[m, …, k…], summed over m: [1, Cout, K…].
 ValueId vector_through(Rewriter& r, ValueId vector, ValueId w);
 
