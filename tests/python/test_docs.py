@@ -42,6 +42,13 @@ def test_every_field_of_a_machine_is_explained():
     assert [f for f in fields if f != "name" and f"`{f}`" not in page] == []
 
 
+def test_every_room_of_the_cuda_engine_is_explained():
+    page = (ROOT / "docs/design/cuda.md").read_text()
+    rooms = [folder for folder in (ROOT / "src/cuda").rglob("*") if folder.is_dir() and any(folder.glob("*.*"))]
+    assert len(rooms) >= 3
+    assert [room.name for room in rooms if f"{room.name}/`" not in page] == []
+
+
 GENERATED = re.compile(r"<!-- \w+: .*?<!-- end -->", re.S)
 CODE = re.compile(r"```.*?```|(?:^ {4}.*\n)+", re.S | re.M)
 FIGURE = re.compile(r"(?<![\w.])\d[\d.,]*\s?(?:ms|µs|us|s|GB/s|TB/s|G?T?FLOP/s|MB|KB|MiB|%|×|times)(?![\w/])")
