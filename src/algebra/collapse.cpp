@@ -11,6 +11,7 @@
 #include "algebra/affine.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
+#include "algebra/weights.h"
 
 namespace transfuse {
 
@@ -45,24 +46,6 @@ Boxes boxes_of(const Lattice& axis, bool uniform) {
     for (int64_t k = 0; k < axis.taps; ++k)
         if (const int64_t box = boxes.set.of_tap[at(k)]; box >= 0) boxes.matrix[at(box * axis.taps + k)] = 1;
     return boxes;
-}
-
-// [G, Cin/G, Cout/G, …] with box axes in place of the reduced tap axes becomes [G, Cin/G·boxes, Cout/G, …] with taps
-// of 1.
-ValueId boxes_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes) {
-    const Sizes before = r.shape(w);
-    Sizes order = {0, 1}, rest, after = {before[0], before[1], before[2]};
-    order.insert(order.end(), tap_axes.begin(), tap_axes.end());
-    order.push_back(2);
-    for (int64_t axis = 3; axis < static_cast<int64_t>(before.size()); ++axis) {
-        const bool reduced = std::find(tap_axes.begin(), tap_axes.end(), axis) != tap_axes.end();
-        if (reduced)
-            after[1] *= before[at(axis)];
-        else
-            order.push_back(axis);
-        after.push_back(reduced ? 1 : before[at(axis)]);
-    }
-    return reshape(r, permute(r, w, std::move(order)), std::move(after));
 }
 
 // Σ over the given tensor axes of lattice `y`, times `factor`, plus bias·bias_factor; in f32 for 16-bit operands.
@@ -100,7 +83,7 @@ ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, doub
         return plus(r, value, scaled(r, reshape(r, cast(r, bias, dtype), std::move(along)), bias_factor));
     };
     if (boxes == 0) return add_bias(full(r, dtype, shape, 0));
-    w = boxes_as_channels(r, w, tap_axes);
+    w = taps_as_channels(r, w, tap_axes);
     const ValueId sums = r.add(Op::box_sums, {x},
                                {{Key::dims, dims},
                                 {Key::counts, std::move(counts)},
@@ -117,38 +100,6 @@ ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, doub
 ValueId convolution(const Rewriter& r, ValueId v) {
     if (r.is(v, Op::cast) && is_sixteen_bit(r.dtype(r.arg(v))) && r.dtype(v) == DType::f32) v = r.arg(v);
     return r.is(v, Op::lattice) ? v : -1;
-}
-
-// Over space first, through the scales and shifts on the way (they may be needed elsewhere, only the reduction moves);
-// then over batch and channels of what is left. 16-bit chains go on in f32 and are rounded once, at the end.
-ValueId collapse(Rewriter& r, ValueId id) {
-    if (r.is_moment() || !r[id].attributes.flag(Key::keepdim)) return -1;
-    Sizes spatial, rest;
-    for (int64_t axis : r[id].attributes.integers(Key::dims)) {
-        if (r.shape(r.arg(id))[at(axis)] == 1) return -1;
-        (axis >= 2 ? spatial : rest).push_back(axis);
-    }
-    if (spatial.empty()) return -1;
-    AffineChain chain = affine_chain(r, r.arg(id), spatial);
-    const ValueId y = convolution(r, chain.value);
-    if (y < 0) return -1;
-    double count = 1;
-    for (int64_t axis : spatial) count *= static_cast<double>(r.shape(y)[at(axis)]);
-    if (count == 0) return -1;
-    const Op op = r.op(id);
-    const DType dtype = r.dtype(id);
-    const bool mean = op == Op::mean;
-    ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
-    if (sums < 0) return -1;
-    if (!chain.steps.empty() && r.is(chain.steps.back().value, Op::sub) && chain.steps.back().side == 0 &&
-        spatial == spatial_axes(r.rank(y)) && is_own_mean(r, chain.value, r.arg(chain.steps.back().value, 1))) {
-        Sizes others;
-        for (int64_t axis : r[r.arg(chain.steps.back().value, 1)].attributes.integers(Key::dims))
-            if (axis < 2) others.push_back(axis);
-        sums = minus(r, sums, reduce(r, Op::mean, sums, std::move(others)));
-        chain.steps.pop_back();
-    }
-    return cast(r, reduce(r, op, reapply(r, chain, sums, mean ? 1 : count), std::move(rest)), dtype);
 }
 
 // Σ over output channels: the weights are summed. Groups end, as every input channel reaches the one output.
@@ -194,6 +145,38 @@ ValueId sum_of_batch(Rewriter& r, ValueId id) {
 
 }  // namespace
 
+// Over space first, through the scales and shifts on the way (they may be needed elsewhere, only the reduction moves);
+// then over batch and channels of what is left. 16-bit chains go on in f32 and are rounded once, at the end.
+ValueId collapse(Rewriter& r, ValueId id) {
+    if (r.is_moment() || !r[id].attributes.flag(Key::keepdim)) return -1;
+    Sizes spatial, rest;
+    for (int64_t axis : r[id].attributes.integers(Key::dims)) {
+        if (r.shape(r.arg(id))[at(axis)] == 1) return -1;
+        (axis >= 2 ? spatial : rest).push_back(axis);
+    }
+    if (spatial.empty()) return -1;
+    AffineChain chain = affine_chain(r, r.arg(id), spatial);
+    const ValueId y = convolution(r, chain.value);
+    if (y < 0) return -1;
+    double count = 1;
+    for (int64_t axis : spatial) count *= static_cast<double>(r.shape(y)[at(axis)]);
+    if (count == 0) return -1;
+    const Op op = r.op(id);
+    const DType dtype = r.dtype(id);
+    const bool mean = op == Op::mean;
+    ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
+    if (sums < 0) return -1;
+    if (!chain.steps.empty() && r.is(chain.steps.back().value, Op::sub) && chain.steps.back().side == 0 &&
+        spatial == spatial_axes(r.rank(y)) && is_own_mean(r, chain.value, r.arg(chain.steps.back().value, 1))) {
+        Sizes others;
+        for (int64_t axis : r[r.arg(chain.steps.back().value, 1)].attributes.integers(Key::dims))
+            if (axis < 2) others.push_back(axis);
+        sums = minus(r, sums, reduce(r, Op::mean, sums, std::move(others)));
+        chain.steps.pop_back();
+    }
+    return cast(r, reduce(r, op, reapply(r, chain, sums, mean ? 1 : count), std::move(rest)), dtype);
+}
+
 ValueId collapsed_mean(Rewriter& r, ValueId x, const Sizes& dims) {
     const AffineChain chain = affine_chain(r, x, spatial_axes(r.rank(x)));
     const ValueId y = convolution(r, chain.value);
@@ -223,9 +206,16 @@ bool collapse_pays(const Rewriter& r, ValueId y, const Sizes& dims) {
     return 1.25 * read < product(r.shape(y));
 }
 
+ValueId moved_before(Rewriter& r, ValueId id) {
+    for (const auto way : {collapse, weighted_collapse, sum_of_channels, sum_of_batch})
+        if (const ValueId moved = way(r, id); moved >= 0) return moved;
+    return -1;
+}
+
 std::span<const Rule> collapse_rules() {
     static const std::vector<Rule> rules = {
         {"collapse", Family::collapse, {Op::sum, Op::mean}, collapse},
+        {"weighted_collapse", Family::collapse, {Op::sum, Op::mean}, weighted_collapse},
         {"sum_of_channels", Family::collapse, {Op::sum, Op::mean}, sum_of_channels},
         {"sum_of_batch", Family::collapse, {Op::sum, Op::mean}, sum_of_batch},
     };

@@ -4,6 +4,7 @@
 
 #include "algebra/affine.h"
 #include "algebra/blocks.h"
+#include "algebra/collapse.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -172,21 +173,39 @@ ValueId sum_is_mean(Rewriter& r, ValueId id) {
     return negative ? negate(r, mean) : mean;
 }
 
-bool leads_to_lattice(const Rewriter& r, ValueId v, const Sizes& dims) {
-    return r.is(affine_chain(r, v, dims).value, Op::lattice);
+// A reduction moved before the convolutions its operand is made of, branch by branch; −1 where there is none to move
+// before.
+ValueId reduced_apart(Rewriter& r, Op op, ValueId v, const Sizes& dims, int depth) {
+    const ValueId whole = reduce(r, op, v, dims);
+    if (whole == v || !r.is(whole, op)) return -1;
+    if (const ValueId moved = moved_before(r, whole); moved >= 0) return moved;
+    if ((!r.is(v, Op::add) && !r.is(v, Op::sub)) || depth == 0) return -1;
+    const Node node = r[v];
+    for (ValueId arg : node.args)
+        if (r[arg].type != node.type) return -1;
+    ValueId parts[2];
+    bool any = false;
+    for (size_t i = 0; i < 2; ++i) {
+        const ValueId moved = reduced_apart(r, op, node.args[i], dims, depth - 1);
+        any = any || moved >= 0;
+        parts[i] = moved >= 0 ? moved : reduce(r, op, node.args[i], dims);
+    }
+    return any ? binary(r, node.op, parts[0], parts[1]) : -1;
 }
 
-// mean(a + b) = mean(a) + mean(b), where one of them is a convolution the mean can move through.
+// mean(a + b) = mean(a) + mean(b), where one of them is a convolution the mean can move before.
 ValueId reduce_sum_of_two(Rewriter& r, ValueId id) {
-    if (r.is_moment() || (!r.is(r.arg(id), Op::add) && !r.is(r.arg(id), Op::sub))) return -1;
-    const Node node = r[id], inner = r[node.args[0]];
-    const Sizes& dims = node.attributes.integers(Key::dims);
-    for (ValueId arg : inner.args)
-        if (r[arg].type != inner.type) return -1;
-    if (!leads_to_lattice(r, inner.args[0], dims) && !leads_to_lattice(r, inner.args[1], dims)) return -1;
-    r.say(name(node.op), " of two values taken apart");
-    const ValueId a = reduce(r, node.op, inner.args[0], dims);
-    return binary(r, inner.op, a, reduce(r, node.op, inner.args[1], dims));
+    const ValueId sum = r.arg(id);
+    if (r.is_moment() || (!r.is(sum, Op::add) && !r.is(sum, Op::sub)) || !r[id].attributes.flag(Key::keepdim))
+        return -1;
+    const Op op = r.op(id);
+    const Sizes dims = r[id].attributes.integers(Key::dims);
+    for (ValueId arg : r[sum].args)
+        if (r[arg].type != r[sum].type) return -1;
+    const ValueId moved = reduced_apart(r, op, sum, dims, 8);
+    if (moved < 0) return -1;
+    r.say(name(op), " of two values taken apart");
+    return moved;
 }
 
 }  // namespace

@@ -12,13 +12,6 @@ size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 int64_t taps_of(const Sizes& w) { return numel(Sizes(w.begin() + 3, w.end())); }
 
-// y[n, o] = Σ_m x[n, m]·w[m, o] within groups, as the lattice on one element that it is.
-ValueId matrix_product(Rewriter& r, ValueId x, ValueId w, int64_t rows, int64_t groups, int64_t between) {
-    const int64_t columns = numel(r.shape(w)) / (groups * between);
-    return lattice(r, reshape(r, x, {rows, groups * between, 1}), reshape(r, w, {groups, between, columns, 1}), -1,
-                   {Lattice{}});
-}
-
 }  // namespace
 
 ValueId unrounded(Rewriter& r, ValueId w) {
@@ -33,6 +26,12 @@ ValueId against_weight(Rewriter& r, ValueId vector, ValueId w, bool output_chann
     shape[0] = groups;
     shape[output_channels ? 2 : 1] = r.shape(vector)[0] / groups;
     return reshape(r, vector, std::move(shape));
+}
+
+ValueId matrix_product(Rewriter& r, ValueId x, ValueId w, int64_t rows, int64_t groups) {
+    const int64_t between = numel(r.shape(x)) / (rows * groups), columns = numel(r.shape(w)) / (groups * between);
+    return lattice(r, reshape(r, x, {rows, groups * between, 1}), reshape(r, w, {groups, between, columns, 1}), -1,
+                   {Lattice{}});
 }
 
 double products_in_sequence(const Sizes& first, const Sizes& second) {
@@ -50,7 +49,7 @@ ValueId weights_in_sequence(Rewriter& r, ValueId first, ValueId second, const Po
     for (int64_t axis = 0; axis < d; ++axis) order.push_back(axis + 3);
     order.push_back(0), order.push_back(2);
     const ValueId rows = permute(r, first, std::move(order));
-    const ValueId made = matrix_product(r, rows, second, a[1] * taps_of(a), fine, a[0] * a[2] / fine);
+    const ValueId made = matrix_product(r, rows, second, a[1] * taps_of(a), fine);
     Sizes shape = {a[1]};
     shape.insert(shape.end(), a.begin() + 3, a.end());
     shape.push_back(coarse), shape.push_back(apart), shape.push_back(b[2]);
@@ -72,6 +71,24 @@ ValueId weights_in_sequence(Rewriter& r, ValueId first, ValueId second, const Po
         w = taps(r, w, static_cast<int64_t>(axis) + 3, taps_[axis], std::move(matrix));
     }
     return w;
+}
+
+// [G, Cin/G, Cout/G, …] with box axes in place of the reduced tap axes becomes [G, Cin/G·boxes, Cout/G, …] with taps
+// of 1.
+ValueId taps_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes) {
+    const Sizes before = r.shape(w);
+    Sizes order = {0, 1}, rest, after = {before[0], before[1], before[2]};
+    order.insert(order.end(), tap_axes.begin(), tap_axes.end());
+    order.push_back(2);
+    for (int64_t axis = 3; axis < static_cast<int64_t>(before.size()); ++axis) {
+        const bool reduced = std::find(tap_axes.begin(), tap_axes.end(), axis) != tap_axes.end();
+        if (reduced)
+            after[1] *= before[at(axis)];
+        else
+            order.push_back(axis);
+        after.push_back(reduced ? 1 : before[at(axis)]);
+    }
+    return reshape(r, permute(r, w, std::move(order)), std::move(after));
 }
 
 // A square matrix with v along its diagonal is v, each followed by r zeros, cut into rows of r.
@@ -120,7 +137,7 @@ ValueId vector_through(Rewriter& r, ValueId vector, ValueId w) {
     const Sizes b = r.shape(w);
     Sizes shape = {1, b[0] * b[2]};
     shape.insert(shape.end(), b.begin() + 3, b.end());
-    return reshape(r, matrix_product(r, vector, w, 1, b[0], b[1]), std::move(shape));
+    return reshape(r, matrix_product(r, vector, w, 1, b[0]), std::move(shape));
 }
 
 }  // namespace transfuse

@@ -12,6 +12,9 @@ ValueId unrounded(Rewriter& r, ValueId w);
 // A number, or a vector [C] as [G, 1, C/G, 1…] (output channels) or [G, C/G, 1, 1…] (input channels).
 ValueId against_weight(Rewriter& r, ValueId vector, ValueId w, bool output_channels);
 
+// y[n, o] = Σ_m x[n, m]·w[m, o] within groups, as the lattice on one element that it is: [rows, columns, 1].
+ValueId matrix_product(Rewriter& r, ValueId x, ValueId w, int64_t rows, int64_t groups);
+
 // Σ over the channels between of first[…, m, k₁…]·second[m, …, k₂…], and over the pairs (k₁, k₂) that meet at one tap
 // of the composition: position[axis][k₁][k₂], −1 where a pair meets nothing. The groups of one divide those of the
 // other.
@@ -24,6 +27,9 @@ double products_in_sequence(const Sizes& first, const Sizes& second);
 ValueId in_groups(Rewriter& r, ValueId w, int64_t groups);
 // w with its taps where `tap` says, [axis][own tap], of so many; −1: nowhere.
 ValueId on_taps(Rewriter& r, ValueId w, const std::vector<std::vector<int64_t>>& tap, const Lattices& axes);
+
+// Some tap axes as input channels: [G, Cin/G·ΠK, Cout/G, …], with taps of 1 there.
+ValueId taps_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes);
 
 // vector[m]·w[m, …, k…], summed over m: [1, Cout, K…].
 ValueId vector_through(Rewriter& r, ValueId vector, ValueId w);
