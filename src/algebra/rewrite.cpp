@@ -281,10 +281,10 @@ const std::vector<const Rule*>& all_rules() {
         std::vector<const Rule*> list;
         for (auto table :
              {simplify_rules(),    shape_rules(),    expand_pointwise_rules(), expand_conv_rules(), expand_pool_rules(),
-              expand_norm_rules(), constant_rules(), compose_rules(),          sequence_rules(),    fold_rules(),
-              sum_rules(),         concat_rules(),   centred_rules(),          collapse_rules(),    reduction_rules(),
-              cancel_rules(),      monotone_rules(), statistics_rules(),       gate_rules(),        permutation_rules(),
-              finish_rules()})
+              expand_norm_rules(), constant_rules(), constant_channel_rules(), compose_rules(),     sequence_rules(),
+              fold_rules(),        sum_rules(),      concat_rules(),           centred_rules(),     collapse_rules(),
+              reduction_rules(),   cancel_rules(),   monotone_rules(),         statistics_rules(),  gate_rules(),
+              permutation_rules(), finish_rules()})
             for (const Rule& rule : table) list.push_back(&rule);
         return list;
     }();

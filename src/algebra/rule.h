@@ -49,6 +49,7 @@ std::span<const Rule> collapse_rules();
 std::span<const Rule> compose_rules();
 std::span<const Rule> sequence_rules();
 std::span<const Rule> sum_rules();
+std::span<const Rule> constant_channel_rules();
 std::span<const Rule> concat_rules();
 std::span<const Rule> cancel_rules();
 std::span<const Rule> monotone_rules();

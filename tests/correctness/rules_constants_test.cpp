@@ -1,0 +1,94 @@
+// Input channels that do not vary over the image: embeddings, numbers, zeros.
+#include <algorithm>
+#include <random>
+
+#include "random_layers.h"
+
+namespace transfuse::tests {
+namespace {
+
+std::optional<Graph> with_constants(uint64_t seed) {
+    Random random(seed);
+    const auto d = static_cast<size_t>(random.between(1, 3));
+    const Layer layer = Layer::random(random, d, 1);
+    Sizes space;
+    for (size_t i = 0; i < d; ++i) space.push_back(random.between(3, d == 3 ? 5 : 8));
+    const auto image = [&](int64_t batch, int64_t channels) {
+        Sizes shape = {batch, channels};
+        shape.insert(shape.end(), space.begin(), space.end());
+        return list(shape);
+    };
+    Sizes one(d + 2, 1), row(d + 1, 1);
+    one[0] = random.pick(Sizes{1, 2}), one[1] = 2, row[0] = 2;
+    std::string text = "%x = input f64" + image(2, 2) + "\n%e = input f64" + list(one) + "\n%t = param f64" +
+                       list(row) + "\n%i = expand(%e) shape=" + image(2, 2) + "\n%p = expand(%t) shape=" + image(2, 2) +
+                       "\n%n = full() dtype=f64 value=" + random.pick(std::vector<std::string>{"0", "0.5"}) +
+                       " shape=" + image(2, 2) + "\n";
+    std::vector<std::string> pieces;
+    int64_t channels = 0;
+    for (const char* piece : {"%x", "%i", "%p", "%n", "%x"})
+        if (random.chance(0.5)) pieces.push_back(piece), channels += 2;
+    if (pieces.size() < 2) return std::nullopt;
+    std::shuffle(pieces.begin(), pieces.end(), std::mt19937_64(seed));
+    text += "%c = concat(";
+    for (size_t i = 0; i < pieces.size(); ++i) text += (i ? ", " : "") + pieces[i];
+    text += ") axis=1\n%w = " + layer.weight(channels, 3) +
+            "\n%b = param f64[3]\n%z = " + layer.call(random.chance(0.5) ? "%c, %w, %b" : "%c, %w") + "\nreturn %z";
+    return valid(text);
+}
+
+TEST(rules_constants, random_channels_are_exact) {
+    int fired = 0;
+    for (uint64_t seed = 0; seed < 900 && !HasFailure(); ++seed) {
+        const auto graph = with_constants(seed);
+        if (!graph) continue;
+        RewriteOptions options;
+        options.heed_cost = false;
+        options.inference = options.differentiated = false;
+        const Derivation d = expect_exact(*graph, options, seed, 1e-11);
+        fired += count(d, "constant_channels");
+        if (seed % 4) continue;
+        GradientRequest request{{0}, {}};
+        for (size_t i = 0; i < graph->leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
+        const Graph written = gradient(*graph, request), rewritten = gradient(d.rewritten, request);
+        const auto leaves = random_leaves(written, seed);
+        EXPECT_LE(error(evaluate(written, leaves), evaluate(rewritten, leaves)), 1e-10) << "seed " << seed;
+    }
+    EXPECT_GT(fired, 300);
+}
+
+TEST(rules_constants, fires_alone) {
+    const std::string e =
+        "%x = input f64[2,3,6,7]\n%e = input f64[2,4,1,1]\n%w = param f64[5,7,3,3]\n%i = expand(%e) "
+        "shape=[2,4,6,7]\n%c = concat(%x, %i) axis=1\n";
+    const Derivation border = expect_fires("constant_channels", e + "%z = conv(%c, %w) padding=[1,1]\nreturn %z");
+    EXPECT_EQ(count(border.rewritten, Op::select), 4) << explain(border);
+    const Derivation inside = expect_fires("constant_channels", e + "%z = conv(%c, %w)\nreturn %z");
+    EXPECT_EQ(count(inside.rewritten, Op::select), 0);
+    // All of it constant: nothing is convolved. Channels that vary along one axis stay; so do those of groups.
+    const Derivation all = expect_fires("constant_channels",
+                                        "%e = input f64[2,3,1,1]\n%w = param f64[3,5,4,4]\n%i = "
+                                        "expand(%e) shape=[2,3,6,7]\n%z = conv_transpose(%i, %w) "
+                                        "stride=[2,2] padding=[1,1]\nreturn %z");
+    for (const Node& node : all.rewritten.nodes())
+        EXPECT_TRUE(node.op != Op::lattice || numel(node.type.shape) == 2 * 5 * 16) << explain(all);
+    expect_stays("constant_channels",
+                 "%x = input f64[2,3,6,7]\n%e = input f64[2,4,6,1]\n%w = param f64[5,7,3,3]\n%i = "
+                 "expand(%e) shape=[2,4,6,7]\n%c = concat(%x, %i) axis=1\n%z = conv(%c, %w)\nreturn %z");
+}
+
+// A product of 16 bits is rounded once, with all that is added to it; what depends on inputs would be added afterwards.
+TEST(rules_constants, sixteen_bits) {
+    const auto fires = [](const std::string& leaf) {
+        return count(
+            rewrite(graph_of("%x = input f16[4,16,32,32]\n%e = " + leaf +
+                             "\n%w = param f16[32,64,3,3]\n%i = expand(%e) shape=[4,48,32,32]\n%c = concat(%x, "
+                             "%i) axis=1\n%z = conv(%c, %w) padding=[1,1]\nreturn %z")),
+            "constant_channels");
+    };
+    EXPECT_EQ(fires("input f16[4,48,1,1]"), 0);
+    EXPECT_EQ(fires("param f16[1,48,1,1]"), 1);
+}
+
+}  // namespace
+}  // namespace transfuse::tests
