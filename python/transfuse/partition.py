@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch.fx import Graph, Node
 
@@ -35,51 +37,74 @@ def partition(graph: Graph, verdicts: dict[Node, str | None]) -> list[list[Node]
     """Connected sets of takeable nodes, as large as convexity allows: no path may leave a set and come back."""
     nodes = list(graph.nodes)
     number = {node: i for i, node in enumerate(nodes)}
-    ancestors = []  # bit sets
-    extra = order_edges(graph)
-    for node in nodes:
-        bits = 0
-        for source in [*node.all_input_nodes, *extra.get(node, ())]:
-            bits |= ancestors[number[source]] | 1 << number[source]
-        ancestors.append(bits)
-    group: dict[int, int] = {}  # node → id
-    members: dict[int, int] = {}  # id → bit set
-    device: dict[int, str] = {}
+    above, below = _reachable(graph, nodes, number)
+    found: dict[int, Group] = {}  # by their last member
+    inside: dict[int, int] = {}  # node → the last member of a group that it was in
 
-    def bits_of(mask):
-        while mask:
-            low = mask & -mask
-            yield low.bit_length() - 1
-            mask ^= low
-
-    def convex(mask: int) -> bool:
-        above = 0
-        for i in bits_of(mask):
-            above |= ancestors[i]
-        outside = above & ~mask
-        # A node outside that feeds the set must not itself depend on the set.
-        return all(not ancestors[i] & mask for i in bits_of(outside))
+    def group_of(i: int) -> int:
+        path = []
+        while (last := inside[i]) != i:
+            path.append(i)
+            i = last
+        for j in path:
+            inside[j] = i
+        return i
 
     for i, node in enumerate(nodes):
         if verdicts.get(node, "") is not None:
             continue
-        mine = 1 << i
-        kind = _device_of(node)
+        mine = Group(1 << i, above[i], below[i], _device_of(node))
+        inside[i] = i
         for source in node.all_input_nodes:
-            other = group.get(number[source])
-            if other is None or device[other] != kind:
+            if number[source] not in inside:
                 continue
-            if members[other] & mine:
+            other = group_of(number[source])
+            if other == i or found[other].device != mine.device:
                 continue
-            merged = mine | members[other]
-            if convex(merged):
+            merged = mine.joined(found[other])
+            if merged.is_convex():
                 mine = merged
-        for j in bits_of(mine):
-            members.pop(group.get(j, -1), None)
-        members[i], device[i] = mine, kind
-        for j in bits_of(mine):
-            group[j] = i
-    return [[nodes[j] for j in bits_of(mask)] for mask in members.values()]
+                inside[other] = i
+                del found[other]
+        found[i] = mine
+    return [[nodes[j] for j in _bits(group.members)] for group in found.values()]
+
+
+@dataclass
+class Group:
+    """Nodes, and all before and behind them, as bit sets."""
+
+    members: int
+    above: int
+    below: int
+    device: str
+
+    def joined(self, other: Group) -> Group:
+        return Group(self.members | other.members, self.above | other.above, self.below | other.below, self.device)
+
+    def is_convex(self) -> bool:
+        """Nothing outside lies both before a member and behind one."""
+        return not self.above & self.below & ~self.members
+
+
+def _reachable(graph: Graph, nodes: list[Node], number: dict[Node, int]) -> tuple[list[int], list[int]]:
+    """Of each node all that lie before it, and all behind it."""
+    extra = order_edges(graph)
+    sources = [[number[source] for source in (*node.all_input_nodes, *extra.get(node, ()))] for node in nodes]
+    above, below = [0] * len(nodes), [0] * len(nodes)
+    for i, before in enumerate(sources):
+        for j in before:
+            above[i] |= above[j] | 1 << j
+    for i in reversed(range(len(nodes))):
+        for j in sources[i]:
+            below[j] |= below[i] | 1 << i
+    return above, below
+
+
+def _bits(mask: int):
+    for i, bit in enumerate(reversed(f"{mask:b}")):
+        if bit == "1":
+            yield i
 
 
 def _device_of(node: Node) -> str:
