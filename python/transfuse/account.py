@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from transfuse import fallback, library
+from transfuse import library
 from transfuse.regions import Cut
 
 
@@ -124,7 +124,7 @@ def graph_report(cut: Cut, title: str) -> GraphReport:
         regions.append(
             RegionReport(
                 region.name, region.ops, region.example, "cuda" if region.on_cuda else "cpu", decisions, region.failure,
-                fallback.backward_failure(region.handle), library.describe(region.handle)["plans"],
+                region.differentiable_program.gradient.failure, library.describe(region.handle)["plans"],
             )
         )  # fmt: skip
     return GraphReport(title, cut.lines, regions)

@@ -6,7 +6,6 @@ import functools
 import inspect
 import linecache
 import traceback
-import warnings
 from dataclasses import dataclass, is_dataclass
 
 import torch
@@ -15,7 +14,6 @@ from torch import nn
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from transfuse import precision
 from transfuse.guards import Watch
 from transfuse.parts import kept_parts, place_parts
 from transfuse.questions import PATH
@@ -115,16 +113,13 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     changes = _note_changes(view, reads)
     anchor_device_guard()
     with (
-        precision.of_one_mind(),
         torch.inference_mode(False),
         torch.enable_grad(),
         unseen(),
         capturing_here(),
-        warnings.catch_warnings(),
         kept_parts(module, view, reads),
         reads.of(view),
     ):
-        warnings.simplefilter("ignore")
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
         paths = _paths(base.forward, view, args, kwargs)
         shapes = _dynamic_shapes(base.forward, view, args, kwargs) if dynamic else None

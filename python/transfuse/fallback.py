@@ -4,40 +4,43 @@ import warnings
 
 
 class Warned(UserWarning):
-    """Something was left to PyTorch."""
+    """Something was left to PyTorch, or is not done."""
 
 
 _said: set[str] = set()
-_backward: dict[int, str] = {}
-strict_handles: set[int] = set()  # require_full_compilation: failing is an error
 
 
-def warn(message: str) -> None:
-    if message not in _said:
-        _said.add(message)
-        warnings.warn(f"transfuse: {message}; PyTorch runs it instead", Warned, stacklevel=3)
+def warn(message: str, said: set[str] | None = None) -> None:
+    """What PyTorch runs. Once for each model: `said` is what one was told of. Without, once for all."""
+    say(f"{message}; PyTorch runs it instead", said)
 
 
-def give_up(reason: str, options) -> None:
+def say(message: str, said: set[str] | None = None) -> None:
+    said = _said if said is None else said
+    if message not in said:
+        said.add(message)
+        warnings.warn(f"transfuse: {message}", Warned, stacklevel=4)
+
+
+def give_up(reason: str, options, said: set[str] | None = None) -> None:
     """What is to be PyTorch's from here on."""
     if options.require_full_compilation:
         raise RuntimeError(f"transfuse: {reason}")
-    warn(reason)
+    warn(reason, said)
 
 
-def refused_backward(handle: int) -> bool:
-    return handle in _backward
+class Gradient:
+    """Whether ours can be used of one region, whoever else has a program of the same text."""
 
+    def __init__(self, strict: bool = False):
+        self.strict = strict  # require_full_compilation: failing is an error
+        self.failure: str | None = None
 
-def backward_failed(handle: int, error: Exception) -> None:
-    if handle in strict_handles:
-        raise error
-    _backward[handle] = str(error)
-    warn(f"the gradient of a region could not be compiled ({_first_line(error)})")
-
-
-def backward_failure(handle: int) -> str | None:
-    return _backward.get(handle)
+    def failed(self, error: Exception) -> None:
+        if self.strict:
+            raise error
+        self.failure = str(error)
+        warn(f"the gradient of a region could not be compiled ({_first_line(error)})", set())
 
 
 def _first_line(error: Exception) -> str:

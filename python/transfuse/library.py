@@ -9,6 +9,7 @@ import torch
 
 from transfuse import fallback
 from transfuse.saved import MOST_COPIED, unsaved
+from transfuse.trials import traced
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
 FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD, LEAN = 1, 2, 4, 8, 16, 32, 64, 128
@@ -137,6 +138,7 @@ for _name in ("run_detached", "run_one"):
 _eager: dict[int, object] = {}
 _eager_by_text: dict[str, object] = {}
 _with_statistics: set[int] = set()  # regions that give more than their outputs
+_own_gradient: dict[int | str, fallback.Gradient] = {}  # of those that a tracer wrote down as calls of the operator
 _reach: dict[int | str, list[list[int]]] = {}  # of each output the leaves its gradient can flow to
 
 
@@ -238,7 +240,8 @@ def _backward(ctx, gradients):
     needed = list(ctx.needs_input_grad[0])
     reach = _reach.get(ctx.program, [range(len(leaves))] * len(gradients))
     wanted = _reached(reach, needed, gradients)
-    found = _gradients(ctx.program, ctx.sizes, ctx.mode, leaves, gradients, needed, wanted)
+    own = _own_gradient.setdefault(ctx.program, fallback.Gradient())
+    found = _gradients(own, ctx.program, ctx.sizes, ctx.mode, leaves, gradients, needed, wanted)
     # What register_autograd makes of lists: one of numbers is one thing that has no gradient, an empty one is none.
     return found, None, None if ctx.sizes else [], None
 
@@ -250,21 +253,21 @@ def _batched(gradient) -> bool:
     )
 
 
-def _gradients(program, sizes, mode, leaves, gradients, needed, wanted, kept=()):
+def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kept=()):
     outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
     if not outputs or not wanted:
         return [None] * len(leaves)
     # create_graph=True: it will be differentiated again
-    if (torch.is_grad_enabled() or _batched(gradients[outputs[0]])) and not torch.compiler.is_compiling():
+    if (torch.is_grad_enabled() or _batched(gradients[outputs[0]])) and not traced():
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     handle = _handle(program)
-    if fallback.refused_backward(handle):
+    if own.failure is not None:
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     try:
         given = [*[gradients[i] for i in outputs], *kept]
         found = run_backward(leaves, given, handle, sizes, mode & ~(INFERENCE | FREEZE), outputs, wanted)
     except RuntimeError as error:
-        fallback.backward_failed(handle, error)
+        own.failed(error)
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     if len(found) == len(needed):
         return found
@@ -275,8 +278,9 @@ def _gradients(program, sizes, mode, leaves, gradients, needed, wanted, kept=())
 class DifferentiableProgram:
     """What the gradient of a program is asked for, found once for each set of leaves that want one."""
 
-    def __init__(self, handle: int, outputs: int, reach: list[list[int]], leaves: int):
+    def __init__(self, handle: int, outputs: int, reach: list[list[int]], leaves: int, strict: bool):
         self.handle, self.outputs, self.reach = handle, outputs, reach
+        self.gradient = fallback.Gradient(strict)
         self.reaches_all = outputs == len(reach) and all(len(reached) == leaves for reached in reach)
         self._roles: dict[tuple, tuple] = {}
         self._loose: dict[tuple, list[int]] = {}
@@ -344,7 +348,8 @@ class Run(torch.autograd.Function):
                 if leaf._version != version:
                     raise RuntimeError(_CHANGED)
                 leaves[i] = leaf
-        return None, *_gradients(program.handle, sizes, mode | KEEP, leaves, gradients, needed, wanted, kept)
+        own = program.gradient
+        return None, *_gradients(own, program.handle, sizes, mode | KEEP, leaves, gradients, needed, wanted, kept)
 
 
 # Function.apply looks for functorch's transforms, which callers of ours have done.

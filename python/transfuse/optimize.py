@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 
-from transfuse import fallback
+from transfuse import fallback, trials
 from transfuse.account import Report, graph_report
 from transfuse.derived import derive
 from transfuse.dispatch import forward, prepare, refuse, traced
@@ -21,7 +21,7 @@ from transfuse.views import bare
 def _optimized_class(base: type) -> type:
     @functools.wraps(base.forward)
     def run(self, *args, **kwargs):
-        if is_compiling():
+        if is_compiling() and trials.traced():
             return traced(self, self.__dict__["_transfuse"], args, kwargs)
         recall = self._transfuse.recall
         if recall is not None and not kwargs and (call := recall.find(args)) is not None:
@@ -30,7 +30,7 @@ def _optimized_class(base: type) -> type:
 
     def call(self, *args, **kwargs):
         """nn.Module's own call, less its way to forward() where nothing stands around it and the inputs are known."""
-        if not kwargs and not is_compiling():
+        if not kwargs and not (is_compiling() and trials.traced()):
             recall = self._transfuse.recall
             if recall is not None and (found := recall.find_bare(args)) is not None:
                 return found(*args)

@@ -25,9 +25,7 @@ MORE = 1.15  # of PyTorch's error, that ours may have; what is tested is 1.2, ov
 
 _get, _set = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
 _SWITCH = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
-_RECURRENT = ("cuda", "rnn")
-_CUDNN = ("cuda", "all")
-_ABOVE = {_SWITCH: _CUDNN, _RECURRENT: _CUDNN, _CUDNN: ("generic", "all")}  # where a switch that is "none" looks next
+_ABOVE = {_SWITCH: ("cuda", "all"), ("cuda", "all"): ("generic", "all")}  # where a switch that is "none" looks next
 _one_at_a_time = threading.RLock()  # the switches belong to the process
 _said: bool | None = None  # what they said of convolutions, while they are changed here
 
@@ -71,38 +69,19 @@ def _own_setting(switch: tuple[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def _changed(settings: dict[tuple[str, str], str | None]):
-    """The switches so (None: as they are), and afterwards as they were set. Whoever asks `allows_tf32` meanwhile, in any thread,
-    hears what they said before."""
+def without_tf32():
+    """The switch so, and afterwards as it was set; the older switches are read through it and need no change. Whoever asks
+    `allows_tf32` meanwhile, in any thread, hears what they said before."""
     global _said
     with _one_at_a_time:
         outer, _said = _said, allows_tf32()
-        before = {switch: _own_setting(switch) for switch in settings}
-        for switch, setting in settings.items():
-            _set(*switch, setting or before[switch])
+        before = _own_setting(_SWITCH)
+        _set(*_SWITCH, "ieee")
         try:
             yield
         finally:
-            for switch, setting in before.items():
-                _set(*switch, setting)
+            _set(*_SWITCH, before)
             _said = outer
-
-
-def without_tf32():
-    """The older switches are read through this one and need no change."""
-    return _changed({_SWITCH: "ieee"})
-
-
-@contextlib.contextmanager
-def of_one_mind():
-    """torch.export reads the old switch, which refuses where the new ones say anything else, and writes to all of them what it read."""
-    with _changed({_CUDNN: None, _SWITCH: "tf32", _RECURRENT: "tf32"}):
-        try:
-            _old_switch()
-        except RuntimeError:  # the old one was switched off
-            _set(*_SWITCH, "ieee")
-            _set(*_RECURRENT, "ieee")
-        yield
 
 
 def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int], ours) -> tuple[bool, bool]:

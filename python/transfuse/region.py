@@ -14,7 +14,7 @@ from transfuse import fallback, library
 from transfuse.memory import peak_of, total
 from transfuse.questions import is_strided
 from transfuse.precision import allows_tf32, uses_tf32
-from transfuse.trials import capturing, unseen
+from transfuse.trials import capturing, traced, unseen
 
 _salts = itertools.count(1)
 
@@ -71,14 +71,12 @@ class Region:
         self.handle = library.define(self.text, next(_salts) if self.options.freeze else 0)
         library.remember(self.handle, self.text, self.eager, self.reach)
         self.outputs = self.text.rpartition("return ")[2].count("%")
-        if self.options.require_full_compilation:
-            fallback.strict_handles.add(self.handle)
         self.size_count = len(set(re.findall(r"\$\d+", self.text)))
         self.training_mode = library.REFERENCE if self.options.engine == "reference" else 0
         self.training_mode |= library.AUTOTUNE if self.options.autotune else 0
         self.inference_mode = self.training_mode | library.INFERENCE | (library.FREEZE if self.options.freeze else 0)
         self.differentiable_program = library.DifferentiableProgram(
-            self.handle, self.outputs, self.reach, self.leaf_count
+            self.handle, self.outputs, self.reach, self.leaf_count, self.options.require_full_compilation
         )
         self._ready: list[dict] = []
         self.on_cuda = False
@@ -88,9 +86,9 @@ class Region:
 
     def module_call(self, arguments: tuple):
         """A call from Python code that torch.compile or torch.export may be tracing."""
-        if not torch.compiler.is_compiling():
+        if not traced():
             return self.caller()(*arguments)
-        if getattr(capturing, "on", False) and self.differentiable == self.outputs:
+        if capturing() and self.differentiable == self.outputs:
             return self.eager(
                 *arguments
             )  # a part of the model that is being captured: in PyTorch's operators, which join others
@@ -201,7 +199,7 @@ class Region:
         self.failure = str(error)
         for table in self._ready:
             table.clear()
-        fallback.warn(f"{self.name} could not run ({str(error).strip().splitlines()[0]})")
+        fallback.warn(f"{self.name} could not run ({str(error).strip().splitlines()[0]})", set())
         return result
 
     # Measuring --------------------------------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ import contextlib
 import functools
 import logging
 import threading
+import warnings
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
-from transfuse.trials import capturing
+from transfuse.trials import capture_by_this_thread, capturing
 
 _lock = threading.RLock()
 _original_batch_norm = _BatchNorm.forward
@@ -20,12 +21,7 @@ _original_batch_norm = _BatchNorm.forward
 
 def _batch_norm_forward(self, x):
     """BatchNorm with momentum=None averages all batches so far: the factor is a tensor here, so that it can be captured."""
-    if (
-        not getattr(capturing, "on", False)
-        or self.momentum is not None
-        or not self.training
-        or self.running_mean is None
-    ):
+    if not capturing() or self.momentum is not None or not self.training or self.running_mean is None:
         return _original_batch_norm(self, x)
     self._check_input_dim(x)
     self.num_batches_tracked.add_(1)
@@ -40,7 +36,7 @@ def _batch_norm_forward(self, x):
 @contextlib.contextmanager
 def capturing_here():
     """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that. What
-    torch.nn.utils.parametrize.cached() keeps, it neither reads nor adds to."""
+    torch.nn.utils.parametrize.cached() keeps, it neither reads nor adds to. (One thread at a time.)"""
     from torch.fx._symbolic_trace import _Patcher
 
     patch_method = _Patcher.patch_method
@@ -55,8 +51,7 @@ def capturing_here():
 
         patch_method(self, cls, name, choose, deduplicate)
 
-    with _lock, _quiet():
-        capturing.on = True
+    with _lock, capture_by_this_thread(), _quiet(), _backends_as_they_are():
         _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
         cached, parametrize._cache_enabled = parametrize._cache_enabled, 0
         try:
@@ -64,13 +59,40 @@ def capturing_here():
         finally:
             parametrize._cache_enabled = cached
             _BatchNorm.forward, _Patcher.patch_method = _original_batch_norm, patch_method
-            capturing.on = False
+
+
+@contextlib.contextmanager
+def _backends_as_they_are():
+    """torch.export switches cuDNN and oneDNN off for the whole process while it traces, and sets their precision anew, lest an
+    operator be one of theirs: what is traced before autograd decomposes anything never is."""
+    from torch.export import _trace
+
+    before = getattr(_trace, "_ignore_backend_decomps", None)
+    if before is None:
+        yield
+        return
+    _trace._ignore_backend_decomps = contextlib.nullcontext
+    try:
+        yield
+    finally:
+        _trace._ignore_backend_decomps = before
+
+
+class _OfThisThread(type):
+    """Of a kind of warnings: it has those that come while this thread captures, and none of others."""
+
+    def __subclasscheck__(cls, kind) -> bool:
+        return kind is cls or capturing()
+
+
+class _WhileCapturing(Warning, metaclass=_OfThisThread):
+    pass
 
 
 @contextlib.contextmanager
 def _quiet():
-    """torch.export prints the graph it could not finish, and logs what tensors do not fit; what is said of it here is one warning,
-    or the error that PyTorch raises for such a call."""
+    """torch.export warns, prints the graph it could not finish, and logs what tensors do not fit; what is said of it here is one
+    warning, or the error that PyTorch raises for such a call. Other threads' warnings are none of its business."""
     from torch.export import _trace
 
     loggers = [
@@ -80,9 +102,13 @@ def _quiet():
     for logger, level in zip(loggers, (logging.ERROR, logging.CRITICAL)):
         logger.setLevel(level)
     _trace.print = lambda *_, **__: None
+    warnings.simplefilter("ignore", _WhileCapturing)
+    ignored = warnings.filters[0]
     try:
         yield
     finally:
+        with contextlib.suppress(ValueError):  # somebody has set the filters anew
+            warnings.filters.remove(ignored)
         del _trace.print
         for logger, level in zip(loggers, levels):
             logger.setLevel(level)

@@ -4,8 +4,31 @@ import contextlib
 import threading
 
 import torch
+from torch.compiler import is_compiling, is_dynamo_compiling
 
-capturing = threading.local()  # .on: whether this thread captures a model for optimize()
+capturer: int | None = None  # the thread that captures a model for optimize(): one at a time
+
+
+def capturing() -> bool:
+    return capturer is not None and capturer == threading.get_ident()
+
+
+def traced() -> bool:
+    """Whether a call is seen by a tracer. While torch.export traces, it says so in every thread: not to be believed of others than
+    the one that captures."""
+    return is_compiling() and (is_dynamo_compiling() or capturer is None or capturing())
+
+
+@contextlib.contextmanager
+def capture_by_this_thread():
+    global capturer
+    before, capturer = capturer, threading.get_ident()
+    try:
+        yield
+    finally:
+        capturer = before
+
+
 _suspend = torch._C._autograd._saved_tensors_hooks_set_tracing
 
 
