@@ -14,12 +14,17 @@ from transfuse.capture import capture
 from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
 from transfuse.outside import in_tables, replaced
 from transfuse.questions import is_strided, layout
-from transfuse.refusals import CaptureError, LastingError, ValueDependent
+from transfuse.refusals import CaptureError, LastingError, Slow, ValueDependent
 from transfuse.regions import cut
 from transfuse.remembered import Bound, Entry, Recall, State, ties
 from transfuse.views import plain_view
 
-MOST_VARIANTS = 8  # of a module whose attributes change: as many graphs as torch.compile would make
+# As many graphs as torch.compile would make:
+MOST_VARIANTS = 8  # of a module whose attributes change
+MOST_VALUES = 8  # of calls that differ in arguments that are no tensors
+MOST_SIZES = 16  # of calls that differ in sizes alone, where each graph holds for one size
+# Captures that fail: of calls that differ in sizes alone, and of a module in all.
+MOST_FAILED, MOST_FAILURES = 2, 8
 
 
 def _flatten(args: tuple, kwargs: dict):
@@ -37,6 +42,10 @@ def _ranks(flat: list):
     return tuple([(a.dim(), a.dtype, a.device) if isinstance(a, torch.Tensor) else _value(a) for a in flat])
 
 
+def _kinds(flat: list):
+    return tuple([(a.dim(), a.dtype, a.device) if isinstance(a, torch.Tensor) else type(a) for a in flat])
+
+
 def _looks(module: nn.Module, flat: list) -> tuple:
     """What a forward() may see that asks how its tensors lie and whether they want gradients."""
     inputs = [layout(a) if isinstance(a, torch.Tensor) else None for a in flat]
@@ -44,24 +53,30 @@ def _looks(module: nn.Module, flat: list) -> tuple:
 
 
 def _value(a):
-    try:
-        hash(a)
-    except TypeError:
-        return id(a)
-    return (type(a), a)
+    return (type(a), a) if _is_hashable(a) else id(a)
 
 
 def _mode(module: nn.Module, state: State, flat: list) -> tuple:
     """What besides the sizes and types of inputs decides which graph holds."""
     watch = state.watch
-    if watch is None or not watch.holds():
+    found = watch.state() if watch is not None and watch.holds() else None
+    if found is None or not _is_hashable(found):  # there is a list where a number was
         with state.lock:
             # Another structure: what was bound to the old one's tables must not be found again.
             state.watch = watch = Watch(module, state.reads)
             state.entries, state.captures, state.traceable = {}, {}, []
-            state.variants, state.barred = set(), {}
+            state.variants, state.barred, state.values, state.failed = set(), {}, {}, {}
             state.bound, state.recalls, state.recall = {}, {}, None
-    return watch.state(), autocast_state(), _looks(module, flat) if state.looks else None
+        found = watch.state()
+    return found, autocast_state(), _looks(module, flat) if state.looks else None
+
+
+def _is_hashable(value) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def forward(module: nn.Module, args: tuple, kwargs: dict):
@@ -81,7 +96,8 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
 def _refuse_layouts(module: nn.Module, state: State, flat: list) -> bool:
     found = not all(map(is_strided, flat))
     if found:
-        fallback.give_up(f"{type(module).__name__} was given a tensor that is not laid out by strides", state.options)
+        reason = f"{type(module).__name__} was given a tensor that is not laid out by strides"
+        fallback.give_up(reason, state.options, state.said)
     return found
 
 
@@ -149,14 +165,14 @@ def _plain(module: nn.Module, state: State, args, kwargs):
 
 def _admitted(module, state: State, flat: list, key: tuple, loose: tuple):
     """What was found for such a call, or a graph captured for other sizes that holds for these; None: neither."""
-    known = state.entries.get(key) or state.barred.get(loose)
+    known = state.entries.get(key)
     if isinstance(known, str) or (known is not None and known.fits()):
         return known
     for entry in state.captures.get(loose, ()):
         if entry.capture.admits(flat) and (candidate := _bound(module, state, entry)).fits():
             state.entries[key] = candidate
             return candidate
-    return None
+    return state.closed or state.barred.get(loose) or state.barred.get((loose[0], _kinds(flat), loose[2]))
 
 
 def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
@@ -168,10 +184,21 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
             reason = f"attributes of {type(module).__name__} take ever new values, each of which is another graph"
             refuse(module, reason)
             return reason
+        met = state.values.setdefault((mode, _kinds(flat), spec), set())
+        if len(met) >= MOST_VALUES and loose not in met:
+            reason = (
+                f"{type(module).__name__} is given ever new values that are no tensors, each of which is another graph "
+                f'(tensors, or torch.compile(…, backend="transfuse"), make it one): calls but for the first {MOST_VALUES}'
+            )
+            state.barred[mode, _kinds(flat), spec] = reason
+            state.failures.append(reason)
+            fallback.give_up(reason, state.options, state.said)
+            return reason
+        met.add(loose)
         try:
             if (function := replaced(state.watch.outside)) is not None:
                 raise CaptureError(f"{function} has been replaced")
-            entry = _capture(module, state, args, kwargs)
+            entry = _capture(module, state, args, kwargs, state.captures.get(loose, ()))
         except Exception as error:
             reason = f"{type(module).__name__} could not be captured ({_first_line(error)})"
             if state.options.require_full_compilation:
@@ -185,7 +212,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
                     f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
                 )
         if entry.capture.own_gradient:
-            fallback.warn(entry.capture.own_gradient)
+            fallback.warn(entry.capture.own_gradient, state.said)
             state.failures.append(entry.capture.own_gradient)
         if not entry.capture.reads <= state.reads or entry.capture.looks > state.looks:
             # From now on these are looked at as well: whatever was found without that is not found again.
@@ -230,32 +257,43 @@ class Refusal:
     loose: tuple
 
     def remember(self, state: State) -> None:
-        fallback.warn(self.reason)
+        fallback.warn(self.reason, state.said)
         with state.lock:
             state.failures.append(self.reason)
             state.entries[self.key] = self.reason
-            if isinstance(self.error, ValueDependent):
+            state.failed[self.loose] = often = state.failed.get(self.loose, 0) + 1
+            if isinstance(self.error, ValueDependent) or often >= MOST_FAILED:
                 state.barred[self.loose] = self.reason
+            state.refusals += 1
+            if state.refusals >= MOST_FAILURES:
+                state.closed = self.reason
             if isinstance(self.error, LastingError):
                 state.refused = self.reason
 
 
-def _capture(module, state: State, args, kwargs) -> Entry:
-    attempts = (True, False) if state.dynamic else (False,)
+def _capture(module, state: State, args, kwargs, known: list[Entry]) -> Entry:
+    """`known`: captured for calls that differ in sizes alone."""
+    attempts = (True, False) if state.dynamic and not state.slow else (False,)
+    many = sum(not entry.capture.dynamic for entry in known) >= MOST_SIZES
+    if many:  # one for all sizes, though it takes less
+        attempts = attempts[:-1]
     error = None
     for dynamic in attempts:
         try:
             captured = capture(module, state.base, args, kwargs, dynamic)
+        except Slow as problem:
+            error, state.slow = error or problem, True  # with sizes fixed there is less to solve
+            continue
         except CaptureError:
             raise
         except Exception as problem:  # torch.export raises many kinds
             error = error or problem
             continue
         result = cut(captured.graph_module, captured.parameter_names, state.options, captured.placed_constants())
-        if dynamic and result.lost_to_sizes():
+        if dynamic and result.lost_to_sizes() and not many:
             continue  # with sizes fixed more can be taken; other sizes will be captured on their own
         return Entry(captured, result)
-    raise error or RuntimeError("capture failed")
+    raise error or ValueDependent(f"each size of its inputs is another graph, and {MOST_SIZES} are known")
 
 
 def _first_line(error: Exception) -> str:
@@ -282,5 +320,5 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
 
 def refuse(module: nn.Module, reason: str) -> None:
     state: State = module.__dict__["_transfuse"]
-    fallback.give_up(reason, state.options)
+    fallback.give_up(reason, state.options, state.said)
     state.refuse(reason)

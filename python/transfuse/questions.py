@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 
 import torch
 import torch.utils._pytree as pytree
@@ -18,6 +19,9 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._mode_utils import no_dispatch
 from torch.overrides import TorchFunctionMode
 
+from transfuse.refusals import Slow
+
+SECONDS = 12.0  # of the processor's, that one capture may take for a forward()
 _MODES = {"is_grad_enabled": torch.is_grad_enabled, "is_inference_mode_enabled": torch.is_inference_mode_enabled}
 
 
@@ -78,6 +82,7 @@ class Questions(TorchFunctionMode):
         self.infers = False  # whether it enters inference mode
         self.met: dict[int, torch.Tensor] = {}  # tensors that reached forward() by a way that the tracer does not know
         self.numbers: dict[int, torch.Tensor] = {}  # what those of one element held
+        self.until = time.thread_time() + SECONDS
 
     @contextlib.contextmanager
     def of_modes(self):
@@ -111,6 +116,8 @@ class Questions(TorchFunctionMode):
 
     def __torch_function__(self, function, kinds, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if time.thread_time() > self.until:
+            raise Slow(f"it is not captured within {SECONDS:g} s")
         if (made := _OWN_GRADIENT.get(function)) is not None:
             self.own_gradient = made
         elif function == _DATA:

@@ -11,3 +11,7 @@ class LastingError(CaptureError):
 
 class ValueDependent(CaptureError):
     """The same for inputs of every size: forward() branches on what a tensor holds, say."""
+
+
+class Slow(ValueDependent):
+    """It would take too long."""

@@ -265,12 +265,18 @@ class State:
         self.variants: set = set()  # states of the module that were met
         self.failures: list[str] = []
         self.refused: str | None = None  # why no call of this module can be ours
-        self.barred: dict = {}  # key without shapes → why no such call can be
+        self.barred: dict = {}  # key without shapes, or without values either → why no such call can be
+        self.values: dict = {}  # key without shapes and values → those with values that were met
+        self.failed: dict = {}  # key without shapes → how often such a call could not be captured
+        self.slow = False  # whether it takes too long to capture it for all sizes at once
+        self.refusals = 0  # of captures, in all
+        self.closed: str | None = None  # why nothing more is captured
+        self.said: set[str] = set()  # what was warned of
         self.lock = threading.RLock()
 
     def refuse(self, reason: str) -> None:
         """From now on every call of the module is PyTorch's."""
-        fallback.warn(reason)
+        fallback.warn(reason, self.said)
         with self.lock:
             self.failures.append(reason)
             self.refused = reason
