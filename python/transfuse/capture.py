@@ -142,6 +142,8 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         reads.found[PATH, "is_inference_mode_enabled"] = True
     if reads.questions.replaces:
         raise LastingError("its forward() gives a tensor other memory")
+    if reads.questions.draws:
+        raise LastingError("its forward() draws random numbers of Python's or numpy's")
     if changes or reads.written:
         raise LastingError("its forward() changes attributes of the module, or variables beside it")
     _forget_tensors(program.graph_module)

@@ -7,11 +7,13 @@ as they are then. So they are part of the key under which the graph is found aga
 from __future__ import annotations
 
 import operator
+import types
 
 import torch
 from torch import nn
 from torch.autograd import forward_ad
 
+from transfuse.generators import state_of
 from transfuse.outside import Outside, is_number, value_at
 from transfuse.questions import PATH
 from transfuse.reads import NUMBERS, Same, exact, is_plain, parts_of, snapshot
@@ -162,7 +164,9 @@ def _kinds(values, count: int) -> list[type]:
 
 
 def _kept(value):
-    return exact(value) if is_number(value) else Same(value)
+    if isinstance(value, (torch.Tensor, types.FunctionType)):
+        return Same(value)
+    return exact(value) if is_number(value) else (Same(value), state_of(value))
 
 
 def attributes(module: nn.Module, reads) -> list[tuple[str, str, object]] | None:

@@ -14,6 +14,8 @@ import types
 import torch
 from torch import nn
 
+from transfuse.generators import state_of
+
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _METHODS = (*_FUNCTIONS, staticmethod, classmethod, property)
 _NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
@@ -68,7 +70,7 @@ class Outside:
                 continue
 
     def _note(self, place, name: str | None, value, kind: type) -> None:
-        if is_number(value) or isinstance(value, (torch.Tensor, *_FUNCTIONS)):
+        if is_number(value) or isinstance(value, (torch.Tensor, *_FUNCTIONS)) or state_of(value) is not None:
             self._found[id(place), name] = place, name
         self._visit(value, kind)
 

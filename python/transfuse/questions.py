@@ -80,6 +80,7 @@ class Questions(TorchFunctionMode):
         self.replaces = False  # whether a tensor is given other memory, which no graph shows
         self.switches_on = False  # gradients, which may be off
         self.infers = False  # whether it enters inference mode
+        self.draws = False  # Python's or numpy's random numbers, which a graph would hold as they were
         self.met: dict[int, torch.Tensor] = {}  # tensors that reached forward() by a way that the tracer does not know
         self.numbers: dict[int, torch.Tensor] = {}  # what those of one element held
         self.until = time.thread_time() + SECONDS
@@ -134,6 +135,9 @@ class Questions(TorchFunctionMode):
         else:
             self._note_met(args, kwargs)
         return function(*args, **kwargs)
+
+    def note_drawn(self) -> None:
+        self.draws = True
 
     @contextlib.contextmanager
     def untouched(self):

@@ -18,6 +18,7 @@ import types
 import torch
 from torch import nn
 
+from transfuse import generators
 from transfuse.derived import derive
 from transfuse.questions import MODES, PATH, Questions
 
@@ -86,6 +87,8 @@ def _snapshot(value, depth: int, left: list[int]):
     if is_plain(value):
         return exact(value)
     left[0] -= 1
+    if (drawn_next := generators.state_of(value)) is not None:
+        return Same(value), drawn_next
     if depth and left[0] > 0:
         if isinstance(value, dict):
             return (value.__class__, *[(key, _snapshot(part, depth - 1, left)) for key, part in value.items()])
@@ -168,7 +171,8 @@ class Reads:
         self.found.clear()
         self.in_forward = True
         try:
-            with self.questions.of_modes(), self.questions, self.questions.untouched():
+            asked = self.questions
+            with asked.of_modes(), asked, asked.untouched(), generators.put_back(asked.note_drawn):
                 yield
         finally:
             self.in_forward = False
