@@ -139,12 +139,36 @@ def _is_parameter(node, value) -> bool:
     return "_parameters_" in name or "_buffers_" in name
 
 
+_MODES = {
+    "default": {},
+    "reduce-overhead": {},
+    "max-autotune": {"autotune": True},
+    "max-autotune-no-cudagraphs": {"autotune": True},
+}
+
+
+def _settings_of(mode: str | None) -> dict:
+    """The options that a mode of torch.compile's stands for."""
+    mode = mode or "default"
+    if mode not in _MODES:
+        raise ValueError(f"transfuse: unknown mode {mode!r}; known: {', '.join(_MODES)}")
+    if mode in ("reduce-overhead", "max-autotune"):
+        fallback.say(f"mode={mode!r} makes no CUDA graphs of its own (torch.cuda.graph around the model's calls does)")
+    return _MODES[mode]
+
+
 def backend(
-    graph_module: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, mode=None, **more
+    graph_module: torch.fx.GraphModule,
+    example_inputs: list,
+    *,
+    options: dict | None = None,
+    mode=None,
+    name=None,
+    **more,
 ):
     """The torch.compile backend. Options: dryrun, require_full_compilation, torch_executed_ops, min_block_size, freeze,
-    never_slower, autotune."""
-    settings = {**(options or {}), **more}
+    never_slower, autotune. (Dynamo itself sees to `dynamic`, and `name` is for its logs.)"""
+    settings = {**_settings_of(mode), **(options or {}), **more}
     dryrun = settings.pop("dryrun", False)
     unknown = set(settings) - set(Options.__dataclass_fields__)
     if unknown:

@@ -1,9 +1,11 @@
 """torch.compile as a backend and around an optimised module; torch.export; artefacts that run in another process."""
 
 import copy
+import inspect
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -333,3 +335,48 @@ def test_options_of_the_wrong_kind_are_refused(option, words):
         transfuse.optimize(model, (x,), **option)
     with pytest.raises(Exception, match=words):
         torch.compile(model, backend="transfuse", options=option)(x)
+
+
+def graphs_of(monkeypatch):
+    made = []
+    cut = transfuse_backend.cut
+    monkeypatch.setattr(transfuse_backend, "cut", lambda *a: made.append(a[2]) or cut(*a))
+    torch._dynamo.reset()
+    return made
+
+
+@pytest.mark.parametrize("dynamic, count", [(None, 2), (True, 1), (False, 4)])
+def test_dynamic_is_heeded(dynamic, count, monkeypatch, no_fallback):
+    made, model = graphs_of(monkeypatch), nn.Sequential(nn.ConvTranspose1d(3, 4, 3), nn.ReLU())
+    compiled = torch.compile(model, backend="transfuse", dynamic=dynamic, options={"never_slower": False})
+    for size in (5, 6, 7, 8):
+        x = torch.randn(1, 3, size)
+        close(compiled(x), model(x))
+    assert len(made) == count
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_modes_are_heeded_or_said_not_to_be(mode, monkeypatch):
+    made, model, x = graphs_of(monkeypatch), nn.ConvTranspose1d(3, 4, 3), torch.randn(1, 3, 5)
+    monkeypatch.setattr(fallback, "_said", set())
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", fallback.Warned)
+        for _ in range(2):
+            torch._dynamo.reset()
+            close(torch.compile(model, backend="transfuse", mode=mode)(x), model(x))
+    said = [w for w in heard if "makes no CUDA graphs" in str(w.message)]
+    assert len(said) == (mode in ("reduce-overhead", "max-autotune"))
+    assert all(options.autotune == mode.startswith("max") for options in made)
+
+
+def test_a_mode_that_is_unknown():
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="unknown mode 'fast'"):
+        torch.compile(nn.ReLU(), backend="transfuse", mode="fast")(torch.randn(2))
+
+
+def test_a_compiled_model_may_have_a_name(no_fallback):
+    torch._dynamo.reset()
+    model, x = nn.ConvTranspose1d(3, 4, 3), torch.randn(1, 3, 5)
+    named = {"name": "up"} if "name" in inspect.signature(torch.compile).parameters else {}
+    close(torch.compile(model, backend="transfuse", **named)(x), model(x))
