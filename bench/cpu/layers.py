@@ -1,0 +1,120 @@
+"""Thirty single layers of real networks on the CPU engine beside eager PyTorch (oneDNN), call by call in turn in one process.
+
+    PYTHONPATH=python python bench/cpu/layers.py [--threads N] [--wall] [--seconds S] [--json FILE] [layer …]
+
+Ours is forced (`never_slower=False`), frozen (weights prepared once) and not. By default time is the processor time of the
+process divided by the number of threads: on a machine that others use as well, that is what the clock on the wall would show
+without them. The least of many calls counts. `error` is the RMS error against float64 over that of PyTorch's result.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import time
+
+import torch
+
+import transfuse
+
+# name: axes, transposed, channels in and out, taps, stride, padding, batch, extent of every axis
+LAYERS = {
+    "c3_64_56": (2, False, 64, 64, 3, 1, 1, 1, 56),
+    "c3_128_28_b8": (2, False, 128, 128, 3, 1, 1, 8, 28),
+    "c3_256_14": (2, False, 256, 256, 3, 1, 1, 1, 14),
+    "c3_256_14_b8": (2, False, 256, 256, 3, 1, 1, 8, 14),
+    "c3_512_7": (2, False, 512, 512, 3, 1, 1, 1, 7),
+    "c3_512_7_b8": (2, False, 512, 512, 3, 1, 1, 8, 7),
+    "c3s2_64_56": (2, False, 64, 128, 3, 2, 1, 1, 56),
+    "c3s2_256_14_b8": (2, False, 256, 512, 3, 2, 1, 8, 14),
+    "c1_64_56": (2, False, 64, 256, 1, 1, 0, 1, 56),
+    "c1_256_14": (2, False, 256, 1024, 1, 1, 0, 1, 14),
+    "c1_1024_14_b8": (2, False, 1024, 256, 1, 1, 0, 8, 14),
+    "c1_512_7_b8": (2, False, 512, 256, 1, 1, 0, 8, 7),
+    "c1s2_256_28_b8": (2, False, 256, 512, 1, 2, 0, 8, 28),
+    "c7_64_32": (2, False, 64, 64, 7, 1, 3, 1, 32),
+    "c5_64_32_b8": (2, False, 64, 128, 5, 1, 2, 8, 32),
+    "c4s2_128_32_b8": (2, False, 128, 256, 4, 2, 1, 8, 32),
+    "c4s4_64_64": (2, False, 64, 256, 4, 4, 0, 1, 64),
+    "t4s2_512_4_b8": (2, True, 512, 256, 4, 2, 1, 8, 4),
+    "t4s2_256_8_b8": (2, True, 256, 128, 4, 2, 1, 8, 8),
+    "t4s2_64_32_b8": (2, True, 64, 64, 4, 2, 1, 8, 32),
+    "t2s2_1024_8": (2, True, 1024, 512, 2, 2, 0, 1, 8),
+    "t3_256_16": (2, True, 256, 256, 3, 1, 1, 1, 16),
+    "t3s2_128_16_b8": (2, True, 128, 64, 3, 2, 1, 8, 16),
+    "s3_512_64": (1, False, 512, 512, 3, 1, 1, 1, 64),
+    "s7_256_64_b8": (1, False, 256, 256, 7, 1, 3, 8, 64),
+    "st8s4_256_64_b8": (1, True, 256, 128, 8, 4, 2, 8, 64),
+    "st4s2_512_64": (1, True, 512, 256, 4, 2, 1, 1, 64),
+    "v3_64_16": (3, False, 64, 64, 3, 1, 1, 1, 16),
+    "vt4s2_256_4_b8": (3, True, 256, 128, 4, 2, 1, 8, 4),
+    "vt2s2_128_8": (3, True, 128, 64, 2, 2, 0, 1, 8),
+}
+
+
+def module_and_input(axes, transposed, inputs, outputs, taps, stride, padding, batch, extent):
+    kind = getattr(torch.nn, f"Conv{'Transpose' if transposed else ''}{axes}d")
+    return kind(inputs, outputs, taps, stride, padding).eval(), torch.randn(batch, inputs, *[extent] * axes)
+
+
+def rms(x):
+    return float(x.double().square().mean().sqrt())
+
+
+def measure(layer, options):
+    torch.manual_seed(0)
+    module, x = module_and_input(*layer)
+    clock = time.perf_counter if options.wall else lambda: time.process_time() / options.threads
+    frozen = transfuse.optimize(module, (x,), never_slower=False, freeze=True)
+    live = transfuse.optimize(module, (x,), never_slower=False)
+    calls = {"pytorch": module, "frozen": frozen, "live": live}
+    with torch.no_grad():
+        exact = module.double()(x.double())
+        module.float()
+        errors = {name: rms(call(x) - exact) for name, call in calls.items()}
+        best = dict.fromkeys(calls, math.inf)
+        end, rounds = time.perf_counter() + options.seconds, 0
+        while rounds < 5 or time.perf_counter() < end:
+            for name, call in calls.items():
+                start = clock()
+                for _ in range(options.repeat):
+                    call(x)
+                best[name] = min(best[name], (clock() - start) / options.repeat)
+            rounds += 1
+    flops = 2 * layer[2] * layer[3] * layer[4] ** layer[0] * layer[7]
+    pixels = layer[8] if layer[1] else (layer[8] + 2 * layer[6] - layer[4]) // layer[5] + 1
+    return {
+        **{name: 1e3 * seconds for name, seconds in best.items()},
+        "gflops": flops * pixels ** layer[0] / best["frozen"] * 1e-9,
+        "error": max(errors["frozen"], errors["live"]) / errors["pytorch"],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("layers", nargs="*", default=[])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1.5, help="how long each layer is measured")
+    parser.add_argument("--repeat", type=int, default=1, help="calls between two looks at the clock")
+    parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    results = {}
+    print(f"{'layer':16} {'PyTorch':>9} {'frozen':>9} {'live':>9}   × frozen   × live  GFLOP/s  error")
+    for name in options.layers or LAYERS:
+        r = results[name] = measure(LAYERS[name], options)
+        print(f"{name:16} {r['pytorch']:9.3f} {r['frozen']:9.3f} {r['live']:9.3f} {r['pytorch'] / r['frozen']:10.2f} "
+              f"{r['pytorch'] / r['live']:8.2f} {r['gflops']:8.0f} {r['error']:6.2f}", flush=True)  # fmt: skip
+    for kind in ("frozen", "live"):
+        ratios = {name: r["pytorch"] / r[kind] for name, r in results.items()}
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        worst = min(ratios, key=ratios.get)
+        print(f"{kind}: geometric mean {mean:.2f}, {sum(v < 0.9 for v in ratios.values())} below 0.9, "
+              f"least {ratios[worst]:.2f} ({worst})")  # fmt: skip
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
