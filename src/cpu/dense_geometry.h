@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "cpu/dense_demands.h"
 #include "cpu/plane.h"
 #include "cpu/reduction.h"
 #include "cpu/row_pairs.h"
@@ -98,14 +99,9 @@ struct DenseGeometry {
         return executed / static_cast<double>((paired ? 2 : 1) * (planes_paired ? 2 : 1) * axis[0].taps * axis[1].taps *
                                               axis[2].taps);
     }
+    // Estimated, of all tiles; comparable with those of line_geometry.h.
+    double cycles(const DenseDemands& demands) const;
     std::string describe() const;
-};
-
-struct DenseDemands {
-    std::array<int64_t, 3> window{1, 1, 1};  // pool windows that must not be cut
-    int64_t resident_planes = 0;             // planes a tile keeps
-    int64_t element_bytes = 4, lanes = 4;    // of a number, of a vector
-    bool pairs = true;                       // rows may come in pairs
 };
 
 DenseGeometry dense_geometry(const Lattices& axes, const Sizes& x, const Sizes& y, int64_t groups,

@@ -113,7 +113,13 @@ public:
         auto* workspace = static_cast<char*>(context.workspace);
         Memory memory(plan_, leaves, outputs);
         for (const Buffer& buffer : buffers_) memory.place(buffer.value, workspace + buffer.offset);
-        for (const auto& [value, offset] : frozen_) memory.place(value, frozen_memory_.get() + offset);
+        for (const auto& [value, offset] : frozen_) {
+            memory.place(value, frozen_memory_.get() + offset);
+            memory.fix(value);
+        }
+        if (freeze_)
+            for (ValueId leaf : graph.leaves())
+                if (graph[leaf].op == Op::param) memory.fix(leaf);
         const Run run{&memory, workspace + pass_offset_, context.threads};
         for (size_t p = 0; p < passes_.size(); ++p) {
             if (freeze_ && plan_.passes[p].kind == PassKind::prepare)

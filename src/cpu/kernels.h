@@ -31,13 +31,83 @@ struct Product {
     int64_t spots_count;
     T* out;
     int64_t pitch;    // from one row of `out` to the next
-    const T* bias;    // [rows], or null
-    bool accumulate;  // add to what `out` holds (the bias is in it then)
+    const T* bias;    // [rows], added last; or null
+    bool accumulate;  // add to what `out` holds
     // So many terms are added in registers, then to the result: the error grows with the square root of the number of
     // such sums instead of the number of terms.
     int64_t chain = 48;
     const T* next = nullptr;  // weights of the product that follows, and how many: they are fetched meanwhile
     int64_t next_count = 0;
+};
+
+// A row, column or plane that products read, of pair t: x[2t + a] + sign·x[2t + b], or x[2t + a] alone where sign is 0
+// (row_pairs.h).
+struct PairRow {
+    int64_t a, b = 0;
+    int sign = 0;
+    bool operator==(const PairRow&) const = default;
+};
+
+// One channel of the input under a tile of one image as lines of pixels, one line for every tap that products tell
+// apart (line_geometry.h): for t < extent,
+//
+//     line (l0, l1, l2)[t0][t1][t2] = x of l0 at step[0]·t0, of l1 at step[1]·t1, of l2 at step[2]·t2
+//
+// Whole vectors are written: up to one behind the last pixel.
+template <class T>
+struct Expand {
+    const T* x;                   // [plane][row][residue of the column modulo step[2]][column], zeros outside the image
+    int64_t plane, row, residue;  // from one to the next, in elements
+    int64_t step[3], extent[3];
+    const PairRow* lines[3];
+    int64_t count[3];  // of lines
+    T* out;
+    int64_t pitch;  // from line to line
+    T* room;        // for a plane, and for extent[1] rows
+};
+
+// Full panels of output channels times a few vectors of pixels, panel after panel: the pixels of all terms stay in the
+// first-level cache meanwhile.
+//
+//     out[m][pixel] (+)= Σ_k weight[panel of m][k][m] · patch[pixel + offsets[k]]        m < panels·panel_rows
+template <class T>
+struct LineProduct {
+    const T* weight;         // [panel][term][row]; readable one term past the end
+    const int32_t* offsets;  // bytes, as those of Product
+    int64_t terms;
+    int64_t panels;
+    const T* pixels;
+    int64_t vectors;  // at most 3
+    T* out;
+    int64_t pitch;    // from one output channel to the next
+    const T* bias;    // one a channel, or null
+    bool accumulate;  // add to what `out` holds
+};
+
+// Lines of results become a plane, cut where it ends:
+//
+//     out[period[0]·t0 + m0][…][period[2]·t2 + m2] = line (m0, m1, m2)[t0][t1][t2]
+template <class T>
+struct Spread {
+    const T* lines;
+    int64_t pitch;  // from line to line
+    int64_t period[3], extent[3];
+    T* out;
+    int64_t row;  // from row to row of the plane
+    int64_t size[3];
+};
+
+// Weights of `channels` input channels as products want them: row (channel, term) is Σ factor[s] · in[channel][tap[s]],
+// s from first[term] to first[term + 1].
+template <class T>
+struct MixTaps {
+    const T* in;  // [channel][tap][row]
+    int64_t channels, taps, rows;
+    int64_t terms;
+    const int32_t* first;
+    const int32_t* tap;
+    const double* factor;
+    T* out;
 };
 
 enum class RowOp : uint8_t {
@@ -108,7 +178,16 @@ struct Kernels {
     // Rows of n elements in memory ↔ rows of numbers.
     void (*load)(T* out, const void* in, Storage, int64_t stride, int64_t n);
     void (*store)(void* out, Storage, int64_t stride, const T* in, int64_t n);
-    // The same for `rows` rows at once whose elements lie side by side in memory (channels_last): transposes.
+    // `rows` rows at once: in memory `row_stride` elements apart, of numbers `pitch`.
+    void (*load_rows)(T* out, int64_t pitch, const void* in, Storage, int64_t row_stride, int64_t stride, int64_t rows,
+                      int64_t n);
+    void (*store_rows)(void* out, Storage, int64_t row_stride, int64_t stride, const T* in, int64_t pitch, int64_t rows,
+                       int64_t n);
+    void (*line_product)(const LineProduct<T>&);
+    void (*expand)(const Expand<T>&);
+    void (*spread)(const Spread<T>&);
+    void (*mix_taps)(const MixTaps<T>&);
+    // `rows` rows whose elements lie side by side in memory (channels_last): transposes.
     void (*load_transposed)(T* out, int64_t pitch, int64_t rows, const void* in, Storage, int64_t stride, int64_t n);
     void (*store_transposed)(void* out, Storage, int64_t stride, const T* in, int64_t pitch, int64_t rows, int64_t n);
     // Phases side by side: out[period·u + r] = in[r·step + u] for u < n

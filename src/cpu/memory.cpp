@@ -5,7 +5,11 @@
 namespace transfuse::cpu {
 
 Memory::Memory(const Plan& plan, std::span<const TensorView> leaves, std::span<const TensorView> outputs)
-    : plan_(&plan), sources_(plan.graph.nodes().size()), targets_(sources_.size()), literals_(sources_.size()) {
+    : plan_(&plan),
+      sources_(plan.graph.nodes().size()),
+      targets_(sources_.size()),
+      literals_(sources_.size()),
+      fixed_(sources_.size()) {
     const Graph& graph = plan.graph;
     for (size_t i = outputs.size(); i-- > 0;)
         targets_[static_cast<size_t>(graph.outputs()[i])] = outputs[i];  // the first place wins

@@ -9,18 +9,25 @@ namespace {
 constexpr int64_t most_rows = 16;  // of a panel, on any level
 }
 
+std::vector<Panel> panels_of(int64_t outs, int64_t most) {
+    std::vector<Panel> panels;
+    for (int64_t first = 0; first < outs;) {
+        const int64_t count = std::min(outs - first, most);
+        panels.push_back({first, count, count > 4 ? most : count > 2 ? 4 : count});
+        first += count;
+    }
+    return panels;
+}
+
 template <class T>
 Packing<T>::Packing(const DenseGeometry& geometry) : geometry_(geometry) {
     const int64_t most = kernels<T>().panel_rows;
     require(most <= most_rows, "packing: panels of ", most, " rows, at most ", most_rows, " expected");
+    panels_ = panels_of(geometry.outs, most);
     int64_t rows = 0;
-    for (int64_t first = 0; first < geometry.outs;) {
-        const int64_t left = geometry.outs - first, count = std::min(left, most);
-        const int64_t panel = count > 4 ? most : count > 2 ? 4 : count;
-        panels_.push_back({first, count, panel});
+    for (const Panel& panel : panels_) {
         panel_start_.push_back(rows);
-        rows += panel;
-        first += count;
+        rows += panel.rows;
     }
     for (size_t p = 0; p < geometry.phases.size(); ++p) {
         phase_start_.push_back(elements_);

@@ -16,6 +16,9 @@ struct Panel {
     int64_t rows;   // count rounded up to what the product offers
 };
 
+// `outs` channels in panels of at most `most` rows.
+std::vector<Panel> panels_of(int64_t outs, int64_t most);
+
 template <class T>
 class Packing {
 public:

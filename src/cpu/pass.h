@@ -15,6 +15,12 @@ public:
     Memory(const Plan& plan, std::span<const TensorView> leaves, std::span<const TensorView> outputs);
     void place(ValueId buffer, void* data);  // contiguous, of the value's type
 
+    // Values that are the same numbers at every call.
+    void fix(ValueId root) { fixed_[static_cast<size_t>(root)] = true; }
+    bool fixed(ValueId value) const {
+        return is_literal(plan_->graph, value) || fixed_[static_cast<size_t>(view_root(*plan_, value))];
+    }
+
     TensorView source(ValueId value) const;         // where a pass reads it; literals included
     const TensorView& target(ValueId value) const;  // where a pass stores it
     // The part of a store's target that its value fills, in the shape of the value where that is a matter of strides,
@@ -25,6 +31,7 @@ private:
     const Plan* plan_;
     std::vector<TensorView> sources_, targets_;  // by value; data is null where there is none
     std::vector<double> literals_;
+    std::vector<bool> fixed_;
 };
 
 struct Run {

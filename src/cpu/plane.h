@@ -2,7 +2,7 @@
 //
 // Every grid is brought to five axes [N, C, S1, S2, S3] (spatial axes right-aligned, missing ones of extent 1). A plane
 // stores its box row by row, each row `pitch` elements long, so that kernels may run over the whole of it as one long
-// row; what lies between the rows is never read back, but computed on (clear_padding).
+// row; what lies between the rows, and behind the last, is never read back, but computed on (clear_padding).
 #pragma once
 
 #include <array>
@@ -30,7 +30,9 @@ struct Box {
 
     int64_t rows() const { return extent[0] * extent[1]; }
     int64_t width() const { return extent[2]; }
-    int64_t elements() const { return rows() * pitch; }
+    int64_t elements() const { return padded(rows() * pitch); }
+    // Rows without gaps.
+    Box closed() const { return {n, origin, extent, extent[2]}; }
     static Box of(int64_t n, const std::array<int64_t, 3>& origin, const std::array<int64_t, 3>& extent) {
         return {n, origin, extent, padded(extent[2])};
     }
@@ -60,29 +62,44 @@ struct Placed {
 // `planes` neighbouring planes, each row of which holds its numbers already.
 template <class T>
 void clear_padding(T* out, const Box& box, int64_t planes = 1) {
-    for (int64_t r = 0; box.pitch > box.width() && r < planes * box.rows(); ++r)
-        clear_padding(out + r * box.pitch, box.width());
+    if (box.pitch == box.width()) {
+        for (int64_t i = 0; i < planes; ++i) clear_padding(out + i * box.elements(), box.rows() * box.pitch);
+        return;
+    }
+    for (int64_t r = 0; r < planes * box.rows(); ++r) clear_padding(out + r * box.pitch, box.width());
+}
+// Rows of a plane that follow one another in memory and in the plane are one row: body(row, rows, from row to row).
+template <class F>
+void each_plane(const Placed& placed, const Box& box, const F& body) {
+    if (box.rows() == 0) return;
+    const bool one = placed.strides[2] == box.extent[1] * placed.strides[3];
+    const int64_t planes = one ? 1 : box.extent[0], rows = one ? box.rows() : box.extent[1];
+    for (int64_t p = 0; p < planes; ++p) body(p * rows, rows, rows > 1 ? placed.strides[3] : 0);
 }
 template <class T>
 void load_plane(T* out, const Placed& from, const Box& box, int64_t c) {
-    for (int64_t r = 0; r < box.rows(); ++r)
-        kernels<T>().load(out + r * box.pitch, from.row(box, c, r), from.storage, from.strides[4], box.width());
+    each_plane(from, box, [&](int64_t r, int64_t rows, int64_t stride) {
+        kernels<T>().load_rows(out + r * box.pitch, box.pitch, from.row(box, c, r), from.storage, stride,
+                               from.strides[4], rows, box.width());
+    });
     clear_padding(out, box);
 }
 template <class T>
 void store_plane(const Placed& to, const T* in, const Box& box, int64_t c) {
-    for (int64_t r = 0; r < box.rows(); ++r)
-        kernels<T>().store(to.row(box, c, r), to.storage, to.strides[4], in + r * box.pitch, box.width());
+    each_plane(to, box, [&](int64_t r, int64_t rows, int64_t stride) {
+        kernels<T>().store_rows(to.row(box, c, r), to.storage, stride, to.strides[4], in + r * box.pitch, box.pitch,
+                                rows, box.width());
+    });
 }
-// Channels c … c + count, whose planes lie box.elements() apart.
+// Channels c … c + count, whose planes lie `pitch` apart.
 template <class T>
-void store_planes(const Placed& to, const T* in, const Box& box, int64_t c, int64_t count) {
+void store_planes(const Placed& to, const T* in, int64_t pitch, const Box& box, int64_t c, int64_t count) {
     if (to.channels_innermost() && count > 1) {
         for (int64_t r = 0; r < box.rows(); ++r)
-            kernels<T>().store_transposed(to.row(box, c, r), to.storage, to.strides[4], in + r * box.pitch,
-                                          box.elements(), count, box.width());
+            kernels<T>().store_transposed(to.row(box, c, r), to.storage, to.strides[4], in + r * box.pitch, pitch,
+                                          count, box.width());
     } else {
-        for (int64_t i = 0; i < count; ++i) store_plane(to, in + i * box.elements(), box, c + i);
+        for (int64_t i = 0; i < count; ++i) store_plane(to, in + i * pitch, box, c + i);
     }
 }
 

@@ -13,22 +13,15 @@
 // halves, so the rounding error stays that of the plain sum.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <vector>
 
+#include "cpu/kernels.h"
 #include "transfuse/lattice.h"
 
 namespace transfuse::cpu {
 
 enum class PairPart : uint8_t { first, both, opposite, second };
 inline constexpr size_t pair_parts = 4;
-
-struct PairRow {  // of pair t: x[2t + a] + sign·x[2t + b], or x[2t + a] alone where sign is 0
-    int64_t a, b = 0;
-    int sign = 0;
-    bool operator==(const PairRow&) const = default;
-};
 
 struct PairTerm {
     PairPart part;

@@ -315,6 +315,10 @@ int TileProgram::slot_of(ValueId value) const {
     fail("the tile program has no value %", value);
 }
 
+bool TileProgram::cuts_channels() const {
+    return stages_ == 1 && grids_.empty() && steps_[0].once.empty() && steps_[0].barrier.empty();
+}
+
 int64_t TileProgram::resident_bytes(int64_t elements, int64_t element_bytes) const {
     int64_t planes = 0;
     for (const Slot& slot : slots_)

@@ -32,6 +32,8 @@ public:
     const std::array<int64_t, 3>& pool_window() const { return window_; }  // 1 where there is no pool
     const Five& grid() const { return grid_; }
     const Five& pooled() const { return pooled_; }
+    // Whether each channel of a tile is complete by itself: channels may then be computed apart, by different threads.
+    bool cuts_channels() const;
     // About how many bytes a tile of `elements` pixels keeps beside the given planes.
     int64_t resident_bytes(int64_t elements, int64_t element_bytes) const;
     int registers() const { return registers_; }

@@ -104,7 +104,8 @@ void TileRun<T>::block(int stage, int64_t c, int64_t count) {
         if (!transposed_[static_cast<size_t>(s)] || slot.once) return;
         for (int sink : slot.store_sinks) {
             const Placed& to = bound_.stores[static_cast<size_t>(sink)];
-            if (to.channels_innermost()) store_planes(to, pointer(s, c), boxes_[slot.level], c, count);
+            const int64_t pitch = slot.given && !slot.resident ? given_pitch_ : stride_[static_cast<size_t>(s)];
+            if (to.channels_innermost()) store_planes(to, pointer(s, c), pitch, boxes_[slot.level], c, count);
         }
     };
     if (stage == 0 && program_.given_ >= 0) store_block(program_.given_);

@@ -86,7 +86,7 @@ TEST(CpuUnwritten, PairsOfPlanes) {
                              "conv_transpose(%x, %w, %b) return %y }",
                              "graph g { %x = input f32[1,64,5,6,7] %w = param f32[64,8,5,4,3] %y = conv_transpose(%x, "
                              "%w) stride=[2,2,1] padding=[1,1,1] %r = tanh(%y) return %r }",
-                             "graph g { %x = input f32[1,200,6,9,12] %w = param f32[200,36,3,5,3] %y = "
+                             "graph g { %x = input f32[1,200,6,9,12] %w = param f32[200,20,3,5,3] %y = "
                              "conv_transpose(%x, %w) return %y }",
                              "graph g { %x = input f32[1,48,21,19,11] %w = param f32[48,10,3,3,3] %y = "
                              "conv_transpose(%x, %w) padding=[1,1,1] return %y }"}) {

@@ -4,7 +4,7 @@
 # has, which are those without AVX-512. Only the rooms that the CPU engine needs are built. Without arguments: all three.
 set -eu
 cd "$(dirname "$0")/../.."
-tests="cpu_math_test cpu_edges_test cpu_pairs_test cpu_rows_test cpu_random_test cpu_gradient_test cpu_unwritten_test"
+tests="cpu_math_test cpu_edges_test cpu_lines_test cpu_pairs_test cpu_rows_test cpu_random_test cpu_gradient_test cpu_unwritten_test"
 [ $# -gt 0 ] || set -- asan tsan x86_64
 
 run() {  # run PRESET: every test, one after another; the first that fails ends the script

@@ -81,29 +81,77 @@ inline void with_storage(Storage storage, F f) {
     }
 }
 
-template <class T>
-void load_row(T* __restrict out, const void* in, Storage storage, int64_t stride, int64_t n) {
-    with_storage(storage, [&](auto tag) {
-        const auto* p = static_cast<const decltype(tag)*>(in);
-        if (stride == 1) {
-            for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i]));
-        } else {
-            for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i * stride]));
-        }
-    });
+// A stride known to the compiler becomes shuffles of whole vectors.
+template <class T, class S>
+inline void load_row_of(T* __restrict out, const S* p, int64_t stride, int64_t n) {
+    if (stride == 1)
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i]));
+    else if (stride == 2)
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[2 * i]));
+    else
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i * stride]));
+}
+template <class T, class S>
+inline void store_row_of(S* p, int64_t stride, const T* __restrict in, int64_t n) {
+    if (stride == 1)
+        for (int64_t i = 0; i < n; ++i) p[i] = narrow<S>(in[i]);
+    else
+        for (int64_t i = 0; i < n; ++i) p[i * stride] = narrow<S>(in[i]);
 }
 
 template <class T>
-void store_row(void* out, Storage storage, int64_t stride, const T* __restrict in, int64_t n) {
+void load_row(T* out, const void* in, Storage storage, int64_t stride, int64_t n) {
+    with_storage(storage, [&](auto tag) { load_row_of(out, static_cast<const decltype(tag)*>(in), stride, n); });
+}
+template <class T>
+void store_row(void* out, Storage storage, int64_t stride, const T* in, int64_t n) {
+    with_storage(storage, [&](auto tag) { store_row_of(static_cast<decltype(tag)*>(out), stride, in, n); });
+}
+
+// Rows that follow one another on both sides are one row.
+template <class T>
+void load_rows(T* out, int64_t pitch, const void* in, Storage storage, int64_t row_stride, int64_t stride, int64_t rows,
+               int64_t n) {
+    if (pitch == n && row_stride == n * stride) n *= rows, rows = 1;
     with_storage(storage, [&](auto tag) {
-        using S = decltype(tag);
-        S* p = static_cast<S*>(out);
-        if (stride == 1) {
-            for (int64_t i = 0; i < n; ++i) p[i] = narrow<S>(in[i]);
-        } else {
-            for (int64_t i = 0; i < n; ++i) p[i * stride] = narrow<S>(in[i]);
-        }
+        const auto* p = static_cast<const decltype(tag)*>(in);
+        for (int64_t r = 0; r < rows; ++r) load_row_of(out + r * pitch, p + r * row_stride, stride, n);
     });
+}
+template <class T>
+void store_rows(void* out, Storage storage, int64_t row_stride, int64_t stride, const T* in, int64_t pitch,
+                int64_t rows, int64_t n) {
+    if (pitch == n && row_stride == n * stride) n *= rows, rows = 1;
+    with_storage(storage, [&](auto tag) {
+        auto* p = static_cast<decltype(tag)*>(out);
+        for (int64_t r = 0; r < rows; ++r) store_row_of(p + r * row_stride, stride, in + r * pitch, n);
+    });
+}
+
+// Four rows of four numbers become columns.
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
+inline void transpose_four(float* out, int64_t pitch, const float* in, int64_t stride) {
+    const auto row = [&](int64_t i) -> f32x4 { return *reinterpret_cast<const f32x4u*>(in + i * stride); };
+    const auto put = [&](int64_t i, f32x4 v) { *reinterpret_cast<f32x4u*>(out + i * pitch) = v; };
+    const f32x4 a = row(0), b = row(1), c = row(2), d = row(3);
+    const f32x4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const f32x4 cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    put(0, __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5));
+    put(1, __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7));
+    put(2, __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5));
+    put(3, __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7));
+}
+// out[r·pitch + i] = in[i·stride + r]
+inline void transpose(float* out, int64_t pitch, int64_t rows, const float* in, int64_t stride, int64_t n) {
+    for (int64_t r = 0; r < rows; r += 4) {
+        const int64_t block = rows - r < 4 ? rows - r : 4;
+        int64_t i = 0;
+        if (block == 4)
+            for (; i + 4 <= n; i += 4) transpose_four(out + r * pitch + i, pitch, in + i * stride + r, stride);
+        for (; i < n; ++i)
+            for (int64_t b = 0; b < block; ++b) out[(r + b) * pitch + i] = in[i * stride + r + b];
+    }
 }
 
 // Channels are taken sixteen at a time: a block of pixels then stays in the first-level cache on both sides.
@@ -112,6 +160,11 @@ void load_transposed(T* __restrict out, int64_t pitch, int64_t rows, const void*
                      int64_t n) {
     with_storage(storage, [&](auto tag) {
         const auto* p = static_cast<const decltype(tag)*>(in);
+        if constexpr (__is_same(T, float) && __is_same(decltype(tag), float)) {
+            for (int64_t r = 0; r < rows; r += 16)
+                transpose(out + r * pitch, pitch, rows - r < 16 ? rows - r : 16, p + r, stride, n);
+            return;
+        }
         for (int64_t r = 0; r < rows; r += 16) {
             const int64_t block = rows - r < 16 ? rows - r : 16;
             int64_t i = 0;
@@ -134,6 +187,11 @@ void store_transposed(void* out, Storage storage, int64_t stride, const T* __res
     with_storage(storage, [&](auto tag) {
         using S = decltype(tag);
         S* p = static_cast<S*>(out);
+        if constexpr (__is_same(T, float) && __is_same(S, float)) {
+            for (int64_t r = 0; r < rows; r += 16)
+                transpose(p + r, stride, n, in + r * pitch, pitch, rows - r < 16 ? rows - r : 16);
+            return;
+        }
         for (int64_t r = 0; r < rows; r += 16) {
             const int64_t block = rows - r < 16 ? rows - r : 16;
             if (block == 16) {
@@ -156,6 +214,8 @@ inline void interleave_by(T* __restrict out, const T* __restrict in, int64_t ste
 template <class T>
 void interleave(T* __restrict out, const T* __restrict in, int64_t step, int64_t period, int64_t n) {
     switch (period) {
+        case 1:
+            return interleave_by<T, 1>(out, in, step, n);
         case 2:
             return interleave_by<T, 2>(out, in, step, n);
         case 3:

@@ -1,5 +1,6 @@
 // One instruction-set level: the table of its kernels.
 #include "cpu/level/convert.h"
+#include "cpu/level/lines.h"
 #include "cpu/level/product.h"
 #include "cpu/level/reduce.h"
 #include "cpu/level/rows.h"
@@ -18,6 +19,12 @@ constexpr Kernels<T> table = {
     .row = row<T>,
     .load = load_row<T>,
     .store = store_row<T>,
+    .load_rows = load_rows<T>,
+    .store_rows = store_rows<T>,
+    .line_product = line_product<T>,
+    .expand = expand<T>,
+    .spread = spread<T>,
+    .mix_taps = mix_taps<T>,
     .load_transposed = load_transposed<T>,
     .store_transposed = store_transposed<T>,
     .interleave = interleave<T>,

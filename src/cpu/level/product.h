@@ -88,6 +88,30 @@ template <int vectors>
 }
 #endif
 
+// Sums become results, or are added to what these are so far.
+template <class T, int rows, int vectors>
+[[gnu::always_inline]] inline void put_sums(const Vec<T> (&sum)[rows][vectors], T* const (&row)[vectors], int64_t pitch,
+                                            bool adds, const T* bias) {
+    const auto put = [&](auto begins, auto shifts) {
+#pragma GCC unroll 8
+        for (int m = 0; m < rows; ++m) {
+            const Vec<T> shift = splat<T>(shifts ? bias[m] : T(0));
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) {
+                T* out = row[v] + m * pitch;
+                const Vec<T> total = begins ? sum[m][v] : sum[m][v] + load(out);
+                store(out, shifts ? total + shift : total);
+            }
+        }
+    };
+    using Yes = std::true_type;
+    using No = std::false_type;
+    if (adds)
+        bias ? put(No{}, Yes{}) : put(No{}, No{});
+    else
+        bias ? put(Yes{}, Yes{}) : put(Yes{}, No{});
+}
+
 template <class T, int rows, int vectors>
 inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first, int64_t terms) {
     using V = Vec<T>;
@@ -115,38 +139,23 @@ inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first,
         const int64_t end = begin + length < terms ? begin + length : terms;
         V sum[rows][vectors] = {};
         accumulate(sum, p.panel + (first + begin) * rows, p.offsets + first + begin, end - begin, pixel);
-        const auto finish = [&](auto begins, auto shifts) {
-#pragma GCC unroll 8
-            for (int m = 0; m < rows; ++m) {
-                const V bias = splat<T>(shifts ? p.bias[m] : T(0));
-#pragma GCC unroll 8
-                for (int v = 0; v < vectors; ++v) {
-                    T* out = row[v] + m * pitch;
-                    const V total = begins ? sum[m][v] : sum[m][v] + load(out);
-                    store(out, shifts ? total + bias : total);
-                }
-            }
-        };
-        using Yes = std::true_type;
-        using No = std::false_type;
-        const bool begins = !p.accumulate && first + begin == 0;
         // The bias comes last: next to a large one every chunk would be rounded as coarsely as the result.
-        const bool shifts = p.bias && !p.accumulate && first + end == p.terms;
-        if (begins)
-            shifts ? finish(Yes{}, Yes{}) : finish(Yes{}, No{});
-        else
-            shifts ? finish(No{}, Yes{}) : finish(No{}, No{});
+        put_sums(sum, row, pitch, p.accumulate || first + begin > 0, first + end == p.terms ? p.bias : nullptr);
     }
 }
 
 template <class T, int rows>
 void product_rows(const Product<T>& p) {
+    using V = Vec<T>;
     constexpr int vectors = rows >= 4 ? panel_vectors : rows == 2 ? 4 : 8;
     if (p.terms == 0) {  // a phase without taps: the bias alone
-        if (p.accumulate) return;
+        if (p.accumulate && !p.bias) return;
         for (int m = 0; m < rows; ++m)
-            for (int64_t s = 0; s < p.spots_count; ++s)
-                store(p.out + m * p.pitch + p.spots[s].out, splat<T>(p.bias ? p.bias[m] : T(0)));
+            for (int64_t s = 0; s < p.spots_count; ++s) {
+                T* out = p.out + m * p.pitch + p.spots[s].out;
+                const V bias = splat<T>(p.bias ? p.bias[m] : T(0));
+                store(out, p.accumulate ? load(out) + bias : bias);
+            }
         return;
     }
     const int64_t blocks = (p.terms + block_terms - 1) / block_terms;
@@ -189,6 +198,46 @@ void product(const Product<T>& p) {
             return product_rows<T, 2>(p);
         default:
             return product_rows<T, 1>(p);
+    }
+}
+
+template <class T, int vectors>
+void line_product_of(const LineProduct<T>& p) {
+    constexpr int rows = panel_rows;
+    const char* pixel[vectors];
+    T* row[vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) {
+        row[v] = p.out + v * lanes<T>;
+        pixel[v] = reinterpret_cast<const char*>(p.pixels + v * lanes<T>);
+        asm("" : "+r"(pixel[v]));  // as in product_spots
+    }
+    const T *weight = p.weight, *bias = p.bias;
+    const int64_t terms = p.terms, pitch = p.pitch;
+    for (int64_t panel = 0; panel < p.panels; ++panel, weight += terms * rows) {
+        if (p.accumulate)
+            for (int m = 0; m < rows; ++m) {
+                __builtin_prefetch(row[0] + m * pitch, 1);
+                __builtin_prefetch(row[vectors - 1] + m * pitch, 1);
+            }
+        Vec<T> sum[rows][vectors] = {};
+        accumulate(sum, weight, p.offsets, terms, pixel);
+        put_sums(sum, row, pitch, p.accumulate, bias);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) row[v] += rows * pitch;
+        if (bias) bias += rows;
+    }
+}
+
+template <class T>
+void line_product(const LineProduct<T>& p) {
+    switch (p.vectors) {
+        case 3:
+            return line_product_of<T, 3>(p);
+        case 2:
+            return line_product_of<T, 2>(p);
+        default:
+            return line_product_of<T, 1>(p);
     }
 }
 

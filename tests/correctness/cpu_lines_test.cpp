@@ -1,0 +1,219 @@
+// Convolutions of many channels by lines of pixels (line_geometry.h): small images, several in a line, every stride,
+// pairs along up to two axes; and packed weights that are kept for as long as the weights are the same numbers.
+#include <cfenv>
+
+#include "cpu/dense_frame.h"
+#include "cpu/thread_pool.h"
+#include "cpu_check.h"
+#include "random_graphs.h"
+
+namespace transfuse {
+namespace {
+
+std::string how(const Plan& plan) { return compile_cpu(plan)->describe(); }
+bool by_lines(const Plan& plan) { return how(plan).find(" in lines of ") != std::string::npos; }
+
+// However small a convolution is.
+struct ByLines {
+    ByLines() { cpu::dense_way = cpu::DenseWay::lines; }
+    ~ByLines() { cpu::dense_way = cpu::DenseWay::shorter; }
+};
+
+struct Shape {
+    const char* name;
+    const char* text;
+};
+
+const Shape shapes[] = {
+    {"Point", "%x = input f32[3,70,7,7] %w = param f32[45,70,1,1] %b = param f32[45] %y = conv(%x, %w, %b)"},
+    {"PointStrided", "%x = input f32[3,70,9,7] %w = param f32[45,70,1,1] %y = conv(%x, %w) stride=[2,3]"},
+    {"ThreeByThree",
+     "%x = input f32[5,64,7,7] %w = param f32[33,64,3,3] %b = param f32[33] %y = conv(%x, %w, %b) padding=[1,1]"},
+    {"OneImage", "%x = input f32[1,300,5,6] %w = param f32[64,300,3,3] %y = conv(%x, %w) padding=[1,0]"},
+    {"Strided",
+     "%x = input f32[2,50,9,10] %w = param f32[40,50,3,3] %b = param f32[40] %y = conv(%x, %w, %b) stride=[2,2] "
+     "padding=[1,1]"},
+    {"Patches", "%x = input f32[2,24,8,12] %w = param f32[32,24,4,4] %y = conv(%x, %w) stride=[4,4]"},
+    {"Dilated", "%x = input f32[2,40,9,11] %w = param f32[32,40,3,3] %y = conv(%x, %w) padding=[2,3] dilation=[2,3]"},
+    {"Groups",
+     "%x = input f32[3,96,6,5] %w = param f32[75,32,3,3] %b = param f32[75] %y = conv(%x, %w, %b) groups=3 "
+     "padding=[1,1]"},
+    {"UpTwo",
+     "%x = input f32[7,64,4,4] %w = param f32[64,40,4,4] %b = param f32[40] %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,2] padding=[1,1]"},
+    {"UpOdd",
+     "%x = input f32[2,64,5,3] %w = param f32[64,29,3,3] %b = param f32[29] %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,2] padding=[1,1] output_padding=[1,0]"},
+    {"UpThree", "%x = input f32[2,32,5,3] %w = param f32[32,24,2,5] %y = conv_transpose(%x, %w) stride=[3,2]"},
+    {"PhasesWithoutTaps",
+     "%x = input f32[2,64,4,5] %w = param f32[64,32,3,3] %b = param f32[32] %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,2] dilation=[2,2] padding=[1,1]"},
+    {"Signal", "%x = input f32[3,64,37] %w = param f32[40,64,7] %b = param f32[40] %y = conv(%x, %w, %b) padding=[3]"},
+    {"SignalUp", "%x = input f32[2,64,19] %w = param f32[64,32,8] %y = conv_transpose(%x, %w) stride=[4] padding=[2]"},
+    {"Volume",
+     "%x = input f32[2,48,4,5,3] %w = param f32[32,48,3,3,3] %b = param f32[32] %y = conv(%x, %w, %b) "
+     "padding=[1,1,1]"},
+    {"VolumeUp",
+     "%x = input f32[2,64,2,3,4] %w = param f32[64,24,4,4,2] %y = conv_transpose(%x, %w) stride=[2,2,2] "
+     "padding=[1,1,0]"},
+    {"Tiles", "%x = input f32[1,128,40,50] %w = param f32[32,128,3,3] %y = conv(%x, %w) padding=[1,1]"},
+    {"Prologue",
+     "%i = input f32[3,64,7,6] %q = param f32[64,1,1] %c = cos(%i) %x = mul(%c, %q) %w = param "
+     "f32[32,64,3,3] %y = conv(%x, %w) stride=[1,2] padding=[1,1]"},
+};
+
+class Lines : public testing::TestWithParam<Shape> {
+protected:
+    ByLines lines_;
+    std::string graph(const char* tail) const { return std::string("graph g { ") + GetParam().text + tail; }
+};
+
+TEST_P(Lines, MatchTheReference) {
+    for (const char* tail :
+         {" return %y }", " %z = tanh(%y) return %z, %y }", " %z = relu(%y) %m = mean(%z) dims=[0,2] return %m }",
+          " %s = softmax(%y) dims=[1] return %s }"}) {
+        const Graph g = parse(graph(tail));
+        const Plan ready = plan_for_cpu(g);
+        EXPECT_TRUE(by_lines(ready)) << how(ready);
+        const auto leaves = random_leaves(g, 31);
+        for (Layout layout : {Layout::contiguous, Layout::channels_last, Layout::reversed, Layout::gaps})
+            expect_matches_reference(
+                g, leaves, {.inputs = layout, .outputs = layout, .tolerance = 2e-5, .freeze = layout == Layout::gaps});
+        const auto one = run_cpu(ready, leaves, {.threads = 1});
+        for (int threads : {2, 3, 7}) EXPECT_EQ(one, run_cpu(ready, leaves, {.threads = threads}));
+    }
+}
+
+TEST_P(Lines, OtherDtypes) {
+    for (const char* dtype : {"f16", "bf16", "f64"}) {
+        std::string text = graph(" return %y }");
+        for (size_t at; (at = text.find("f32[")) != std::string::npos;) text.replace(at, 3, dtype);
+        const Graph g = parse(text);
+        expect_matches_reference(g, random_leaves(g, 32), {.tolerance = tolerance_of(g[g.outputs()[0]].type.dtype)});
+    }
+}
+
+TEST_P(Lines, ComputeWithNothingUnwritten) {
+    const Graph g = parse(graph(" %z = tanh(%y) return %z, %y }"));
+    const Plan ready = plan_for_cpu(g);
+    const auto leaves = random_leaves(g, 33);
+    for (Layout layout : {Layout::contiguous, Layout::channels_last}) {
+        const auto want = run_cpu(ready, leaves, {.inputs = layout, .outputs = layout, .threads = 1});
+        cpu::Scratch::found = cpu::Scratch::Found::poison;
+        std::feclearexcept(FE_ALL_EXCEPT);
+        const auto got = run_cpu(ready, leaves, {.inputs = layout, .outputs = layout, .threads = 1});
+        cpu::Scratch::found = cpu::Scratch::Found::anything;
+        EXPECT_FALSE(std::fetestexcept(FE_INVALID));
+        EXPECT_EQ(want, got);
+    }
+}
+
+// Sums of pairs make NaN of infinities; the result must not show it.
+TEST_P(Lines, InfinityIsThatOfThePlainSum) {
+    const Graph g = parse(graph(" return %y }"));
+    const Plan ready = plan_for_cpu(g);
+    auto leaves = random_leaves(g, 34);
+    leaves[0][leaves[0].size() / 2] = std::numeric_limits<double>::infinity();
+    if (std::string(GetParam().name) == "Prologue") return;  // cos of it is NaN
+    const auto got = run_cpu(ready, leaves, {})[0], want = evaluate(g, leaves)[0];
+    for (size_t i = 0; i < want.size(); ++i) {
+        if (std::isfinite(want[i]))
+            EXPECT_NEAR(got[i], want[i], 2e-5 * std::max(1.0, std::fabs(want[i])) * 8);
+        else
+            EXPECT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) << got[i] << " " << want[i];
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Lines, testing::ValuesIn(shapes), [](const auto& info) { return info.param.name; });
+
+TEST(CpuLines, PoolsInTheTile) {
+    const ByLines lines;
+    for (const char* text :
+         {"graph g { %x = input f32[3,64,7,9] %w = param f32[40,64,3,3] %y = conv(%x, %w) padding=[1,1] %p = "
+          "max_pool(%y) kernel=[2,3] %t = tanh(%p) return %t }",
+          "graph g { %x = input f32[2,64,5,6] %w = param f32[64,32,4,4] %y = conv_transpose(%x, %w) stride=[2,2] "
+          "padding=[1,1] %p = max_pool(%y) kernel=[3,2] %m = mean(%p) dims=[2,3] return %m, %p }"}) {
+        const Graph g = parse(text);
+        EXPECT_TRUE(by_lines(plan_for_cpu(g))) << how(plan_for_cpu(g));
+        expect_matches_reference(g, random_leaves(g, 35), {});
+    }
+}
+
+// Weights of a plan that is not frozen may change at any time, and in any single number.
+TEST(CpuLines, ChangedWeightsAreSeen) {
+    const ByLines lines;
+    for (const char* text : {"graph g { %x = input f32[2,32,5,5] %w = param f32[32,32,3,3] %y = conv(%x, %w) "
+                             "padding=[1,1] return %y }",
+                             "graph g { %x = input f32[2,5,33,70] %w = param f32[5,4,3,3] %y = conv_transpose(%x, %w) "
+                             "return %y }"}) {
+        const Graph g = parse(text);
+        const Plan ready = plan_for_cpu(g);
+        auto leaves = random_leaves(g, 36);
+        HostTensor x(g[g.leaves()[0]].type, Layout::contiguous), w(g[g.leaves()[1]].type, Layout::contiguous),
+            y(g[g.outputs()[0]].type, Layout::contiguous);
+        x.fill(leaves[0]);
+        for (bool freeze : {false, true}) {
+            CompileOptions options;
+            options.freeze = freeze;
+            const auto engine = compile_cpu(ready, options);
+            std::vector<char> workspace(engine->workspace_bytes() + 256);
+            RunContext context;
+            context.workspace =
+                reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 255) / 256 * 256);
+            const auto run = [&](const std::vector<double>& weights) {
+                w.fill(weights);
+                const TensorView in[] = {x.view(), w.view()}, out[] = {y.view()};
+                engine->run(in, out, context);
+                return y.values();
+            };
+            const auto first = run(leaves[1]);
+            for (size_t i = 0; i < leaves[1].size(); i += 1 + leaves[1].size() / 50) {
+                auto changed = leaves[1];
+                changed[i] = -changed[i];  // one bit
+                if (freeze) {
+                    EXPECT_EQ(run(changed), first);
+                    continue;
+                }
+                const auto got = run(changed);
+                EXPECT_NE(got, first);
+                std::string why;
+                EXPECT_TRUE(close({got}, evaluate(g, {leaves[0], changed}), 1e-5, &why)) << why;
+                changed[i + 1] = -changed[i + 1];
+                EXPECT_NE(run(changed), got);
+            }
+            EXPECT_EQ(run(leaves[1]), first);
+        }
+    }
+}
+
+// Channels, extents, taps, strides, dilations and padding as they come.
+TEST(CpuLines, RandomConvolutions) {
+    const ByLines by_lines;
+    for (uint64_t seed = 1; seed <= 120 && !HasFailure(); ++seed) {
+        Random random(seed);
+        const auto axes = static_cast<size_t>(random.between(1, 3));
+        const bool transposed = random.chance(0.5);
+        const int64_t in = random.between(16, 90), outs = random.between(24, 70), batch = random.between(1, 5);
+        std::string extent, taps, stride, padding, dilation;
+        for (size_t a = 0; a < axes; ++a) {
+            const int64_t k = random.between(1, axes == 3 ? 3 : 5), d = random.chance(0.8) ? 1 : 2;
+            const int64_t size = random.between(k * d, axes == 1 ? 60 : axes == 2 ? 14 : 7);
+            const auto append = [&](std::string& list, int64_t v) { list += (a ? "," : "") + std::to_string(v); };
+            append(extent, size), append(taps, k), append(stride, random.between(1, 4)), append(dilation, d);
+            append(padding, random.between(0, (k - 1) * d / 2));
+        }
+        const std::string weight =
+            std::to_string(transposed ? in : outs) + "," + std::to_string(transposed ? outs : in) + "," + taps + "]";
+        const Graph g = parse("graph g { %x = input f32[" + std::to_string(batch) + "," + std::to_string(in) + "," +
+                              extent + "] %w = param f32[" + weight + " %b = param f32[" + std::to_string(outs) +
+                              "] %y = " + (transposed ? "conv_transpose" : "conv") + "(%x, %w, %b) stride=[" + stride +
+                              "] padding=[" + padding + "] dilation=[" + dilation + "] %r = relu(%y) return %r }");
+        expect_matches_reference(g, random_leaves(g, seed),
+                                 {.inputs = seed % 2 ? Layout::contiguous : Layout::channels_last,
+                                  .outputs = seed % 3 ? Layout::contiguous : Layout::channels_last,
+                                  .tolerance = 2e-5});
+    }
+}
+
+}  // namespace
+}  // namespace transfuse
