@@ -27,6 +27,9 @@ static Dim blockIdx, threadIdx, gridDim, blockDim;
 using std::max;
 using std::min;
 
+// Conversions are most of what products do: with the optimiser.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
 static inline unsigned __umulhi(unsigned a, unsigned b) {
     return static_cast<unsigned>((static_cast<uint64_t>(a) * b) >> 32);
 }
@@ -79,6 +82,8 @@ static inline unsigned short tf_host_float_to_bfloat(float f) {
     u += 0x7fffu + ((u >> 16) & 1u);
     return static_cast<unsigned short>(u >> 16);
 }
+
+#pragma GCC pop_options
 
 static inline void tf_host_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
