@@ -113,7 +113,8 @@ inline void check(const std::vector<HostCase>& cases, double tolerance) {
             };
             for (size_t e = 0; e < results[o].size(); ++e)
                 ASSERT_TRUE(near(results[o][e], c.expected[o][e]))
-                    << "output " << o << " element " << e << ": " << results[o][e] << " instead of " << c.expected[o][e]
+                    << "case " << &c - cases.data() + 1 << " of " << cases.size() << ", output " << o << " element " << e << ": "
+                    << results[o][e] << " instead of " << c.expected[o][e] << ", within " << tolerance * scale
                     << "\n"
                     << print(c.graph) << print(c.plan);
         }

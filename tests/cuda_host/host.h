@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "cuda/assemble.h"
+#include "cuda/runtime/cache.h"
 #include "cuda_host/guarded_memory.h"
 #include "cuda_host/tensor_map.h"
 #include "graph/layout.h"
@@ -152,23 +155,35 @@ public:
                    std::to_string(k) + "::" + launch.source->entry + "(" + call + "); }); }\n}\n";
     }
 
+    // Kernels that were compiled before are found again by what they were made of, in a folder beside the build.
     void build(const std::string& shim_folder) {
-        folder_ = std::filesystem::temp_directory_path() /
-                  ("transfuse-host-" + std::to_string(getpid()) + "-" + std::to_string(serial()++));
-        std::filesystem::create_directories(folder_);
-        std::ofstream(folder_ / "kernels.cpp") << "#include \"shim.h\"\n" << source_;
-        const std::string command = "c++ -std=c++17 -O0 -U_FORTIFY_SOURCE -w -fPIC -shared -ffp-contract=off -I" +
-                                    shim_folder + " " + (folder_ / "kernels.cpp").string() + " -o " +
-                                    (folder_ / "kernels.so").string();
-        require(std::system(command.c_str()) == 0, "generated kernels do not compile as C++");
-        library_ = dlopen((folder_ / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-        require(library_ != nullptr, "kernels.so cannot be loaded: ", dlerror());
-    }
-
-    ~HostKernels() {
+        const std::string words =
+            "c++ -std=c++17 -O0 -U_FORTIFY_SOURCE -w -Wno-psabi -fPIC -shared -ffp-contract=off -I" + shim_folder + " ";
+        std::string made_of = words + machine();
+        for (const char* header : {"shim.h", "machine.h", "tensor_map.h"})
+            made_of += content(std::filesystem::path(shim_folder) / header);
+#ifdef TRANSFUSE_BINARY_DIR
+        const std::filesystem::path folder = TRANSFUSE_BINARY_DIR "/host-kernels";
+#else
+        const auto folder = std::filesystem::temp_directory_path() / "transfuse-host-kernels";
+#endif
+        std::filesystem::create_directories(folder);
+        const auto library = folder / (hash_name(made_of + source_) + ".so");
         std::error_code ignored;
-        if (!folder_.empty() && !std::getenv("TRANSFUSE_KEEP_HOST_KERNELS"))
-            std::filesystem::remove_all(folder_, ignored);
+        if (!std::filesystem::exists(library)) {
+            const auto own = folder / (std::to_string(getpid()) + "-" + std::to_string(serial()++));
+            const std::string cpp = own.string() + ".cpp", made = own.string() + ".so";
+            std::ofstream(cpp) << "#include \"shim.h\"\n" << source_;
+            require(std::system((words + cpp + " -o " + made).c_str()) == 0,
+                    "generated kernels do not compile as C++: ", cpp);
+            std::filesystem::rename(made, library);  // who made the same meanwhile made the same
+            if (!std::getenv("TRANSFUSE_KEEP_HOST_KERNELS")) std::filesystem::remove(cpp, ignored);
+            forget_old(folder);
+        } else {
+            std::filesystem::last_write_time(library, std::filesystem::file_time_type::clock::now(), ignored);
+        }
+        library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+        require(library_ != nullptr, library.string(), " cannot be loaded: ", dlerror());
     }
 
     // Outputs as doubles in row-major order.
@@ -251,9 +266,30 @@ private:
         static int next = 0;
         return next;
     }
+    static std::string content(const std::filesystem::path& file) {
+        std::ifstream stream(file);
+        return {std::istreambuf_iterator<char>(stream), {}};
+    }
+    // The compiler, and what it compiles for.
+    static const std::string& machine() {
+        static const std::string words = [] {
+            std::string said;
+            FILE* const pipe = popen("c++ --version; c++ -dumpmachine", "r");
+            for (int c; pipe && (c = fgetc(pipe)) != EOF;) said += static_cast<char>(c);
+            if (pipe) pclose(pipe);
+            return said;
+        }();
+        return words;
+    }
+    // What nobody has asked for in a fortnight.
+    static void forget_old(const std::filesystem::path& folder) {
+        const auto since = std::filesystem::file_time_type::clock::now() - std::chrono::hours(14 * 24);
+        std::error_code ignored;
+        for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+            if (entry.last_write_time(ignored) < since && !ignored) std::filesystem::remove(entry.path(), ignored);
+    }
     std::map<std::string, size_t> numbers_;
     std::string source_;
-    std::filesystem::path folder_;
     void* library_ = nullptr;
 };
 
