@@ -1,7 +1,8 @@
 # From a fresh clone on Debian 12 (x86-64 or aarch64):
 #
 #     make demo      the four seed models: what the algebra does to them, that results are equal, how much faster they are
-#     make test      every test, C++ and Python
+#     make test      the tests, C++ and Python: every kind of case
+#     make test-long   all cases of every sweep, all seeds and architectures, then every version of PyTorch
 #     make test-versions   the Python tests of what depends on PyTorch, on every minor version from 2.11 on; VERSIONS="12 15": on these
 #     make build     builds everything, tests nothing
 #     make bench     side by side with PyTorch on the device found; BENCH="--rows A,B --json out/bench.json" passes options on
@@ -30,7 +31,7 @@ endif
 export JOBS BUILD
 run := PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH} PATH=$(abspath $(BUILD))/bin:$$PATH
 
-.PHONY: demo test test-versions build bench emitted format lint clean packages packages-test venv configure
+.PHONY: demo test test-long test-versions build bench emitted format lint clean packages packages-test venv configure
 .DEFAULT_GOAL := build
 
 demo: packages venv configure
@@ -39,6 +40,10 @@ demo: packages venv configure
 
 test: build
 	@$(run) tools/test.sh $(python)
+
+test-long: build
+	@$(run) tools/test.sh $(python) long
+	@$(run) tools/versions.sh $(VERSIONS)
 
 test-versions: packages venv configure
 	@tools/compile.sh demo

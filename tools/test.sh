@@ -1,7 +1,13 @@
 #!/bin/sh
-# test.sh PYTHON: CTest, then pytest; the closing lines of both come last, and either's failure is ours.
+# test.sh PYTHON [long]: CTest, then pytest; the closing lines of both come last, and either's failure is ours. long: all cases of
+# every sweep, all seeds and architectures, and each fuzz target for minutes.
 set -u
 python=$1
+chosen="not long"
+if [ "${2:-}" = long ]; then
+    chosen=
+    export TRANSFUSE_TESTS=long TRANSFUSE_FUZZ_SECONDS="${TRANSFUSE_FUZZ_SECONDS:-300}"
+fi
 status=0
 closing=""
 out=$(mktemp)
@@ -24,7 +30,7 @@ Python tests: left out, $python lacks torch, pytest or hypothesis."
 else
     spread=""
     "$python" -c 'import xdist' 2>/dev/null && spread="-n $JOBS"
-    { "$python" -m pytest -q $spread tests/python 2>&1; echo $? >"$out.rc"; } | tee "$out"
+    { "$python" -m pytest -q -m "$chosen" $spread tests/python 2>&1; echo $? >"$out.rc"; } | tee "$out"
     [ "$(cat "$out.rc")" = 0 ] || status=1
     closing="$closing
 $(grep -E '(passed|failed|error|no tests ran).* in [0-9]' "$out" | tail -n 1)"

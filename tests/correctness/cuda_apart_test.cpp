@@ -96,7 +96,7 @@ TEST(CudaApart, CompilesForEveryArchitecture) {
         target.arch = arch, target.multiprocessors = 2;
         const Graph graph = graph_of(passes[1]);
         for (const BoundLaunch& bound : make(graph, random_leaves(graph, 7), false, true, target).assembly.launches)
-            EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch;
+            EXPECT_NO_THROW(nvrtc_log(*bound.launch.source, arch)) << arch;
     }
 }
 

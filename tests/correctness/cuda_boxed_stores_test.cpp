@@ -1,6 +1,7 @@
 // Results that leave in boxes: kernels of sm_90a whose product warps run the chain and ask for the copy, executed on the CPU
 // against the float64 reference.
 #include "cuda_host/cases.h"
+#include "thorough.h"
 
 namespace transfuse::cuda {
 namespace {
@@ -52,32 +53,37 @@ const char* const beside[] = {
 };
 
 template <size_t N>
-void run(const char* const (&passes)[N], int words, const char* dtype, double tolerance, Fp32Precision precision = Fp32Precision::strict, const char* text = "store_box(operands") {
+void run(size_t manner, const char* const (&passes)[N], int words, const char* dtype, double tolerance, Fp32Precision precision = Fp32Precision::strict, const char* text = "store_box(operands") {
     std::vector<HostCase> cases;
     uint64_t seed = 3100;
     int leaving = 0;
     Target target;
     target.multiprocessors = 3;   // few blocks: every slot is used again
-    for (const char* body : passes) {
+    for (size_t i = 0; i < N; ++i) {
+        ++seed;
+        if (!tests::taken(i, manner, 3)) continue;
+        const char* const body = passes[i];
         const Graph graph = graph_of(with(body, "f16", dtype));
-        cases.push_back(make(graph, random_leaves(graph, ++seed), true, true, target, precision));
+        cases.push_back(make(graph, random_leaves(graph, seed), true, true, target, precision));
         int boxed = 0;
         boxed += kernels_with(cases.back().assembly, text);
         leaving += boxed;
         EXPECT_TRUE(boxed == 1 || graph[graph.outputs()[0]].type.dtype == DType::f32) << body;
     }
-    EXPECT_EQ(leaving, std::string(dtype) == "f32" ? words : static_cast<int>(N));   // words: other products are strict, other results are reduced
+    if (tests::thorough()) {
+        EXPECT_EQ(leaving, std::string(dtype) == "f32" ? words : static_cast<int>(N));   // words: other products are strict, other results are reduced
+    }
     check(cases, tolerance);
 }
 
-TEST(CudaBoxedStores, Half) { run(passes, 7, "f16", 2e-3); }
-TEST(CudaBoxedStores, Bfloat) { run(passes, 7, "bf16", 1.6e-2); }
-TEST(CudaBoxedStores, Tf32) { run(passes, 7, "f32", 5e-3, Fp32Precision::tf32); }
+TEST(CudaBoxedStores, Half) { run(0, passes, 7, "f16", 2e-3); }
+TEST(CudaBoxedStores, Bfloat) { run(1, passes, 7, "bf16", 1.6e-2); }
+TEST(CudaBoxedStores, Tf32) { run(2, passes, 7, "f32", 5e-3, Fp32Precision::tf32); }
 
 constexpr const char* coming = "copy_box(boxes + (";
-TEST(CudaBoxedStores, HalfBeside) { run(beside, 9, "f16", 2e-3, Fp32Precision::strict, coming); }
-TEST(CudaBoxedStores, BfloatBeside) { run(beside, 9, "bf16", 1.6e-2, Fp32Precision::strict, coming); }
-TEST(CudaBoxedStores, Tf32Beside) { run(beside, 9, "f32", 5e-3, Fp32Precision::tf32, coming); }
+TEST(CudaBoxedStores, HalfBeside) { run(0, beside, 9, "f16", 2e-3, Fp32Precision::strict, coming); }
+TEST(CudaBoxedStores, BfloatBeside) { run(1, beside, 9, "bf16", 1.6e-2, Fp32Precision::strict, coming); }
+TEST(CudaBoxedStores, Tf32Beside) { run(2, beside, 9, "f32", 5e-3, Fp32Precision::tf32, coming); }
 
 // Patches so large that few of them fit shared memory: rings of two and three stages, with results that are stored and
 // with sums that are kept.

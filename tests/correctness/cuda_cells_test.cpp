@@ -85,7 +85,7 @@ TEST(CudaCells, CompilesForEveryArchitecture) {
         for (const char* body : {passes[0], passes[3]}) {
             const Graph graph = graph_of(body, "f32");
             for (const BoundLaunch& bound : make(graph, random_leaves(graph, 7), false, true, target).assembly.launches)
-                EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch << body;
+                EXPECT_NO_THROW(nvrtc_log(*bound.launch.source, arch)) << arch << body;
         }
     }
 }

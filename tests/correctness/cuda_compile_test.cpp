@@ -68,11 +68,11 @@ TEST_F(CudaCompile, RandomGraphs) {
     }
     ASSERT_GT(sources.size(), 15u);
     EXPECT_NO_THROW(compile_all(sources, 90));
-    // Every other architecture gets its share.
-    constexpr int architectures[] = {80, 86, 89, 100, 120};
-    for (size_t k = 0; k < 5; ++k) {
+    // Every architecture gets its share.
+    const std::vector<int> architectures = swept_architectures();
+    for (size_t k = 0; k < architectures.size(); ++k) {
         std::vector<std::shared_ptr<const Source>> share;
-        for (size_t i = k; i < sources.size(); i += 5) share.push_back(sources[i]);
+        for (size_t i = k; i < sources.size(); i += architectures.size()) share.push_back(sources[i]);
         EXPECT_NO_THROW(compile_all(share, architectures[k]));
     }
 }

@@ -2,7 +2,6 @@
 // fit the least shared memory there is.
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <set>
 
 #include "cuda/assemble.h"
@@ -43,7 +42,7 @@ std::set<std::string> kinds(const Target& target) {
                 if (note.find(way) != std::string::npos) met.insert(way);
         for (const BoundLaunch& bound : assembly.launches) {
             const Source& source = *bound.launch.source;
-            const std::string name = std::regex_replace(source.entry, std::regex("[0-9]+$"), "");
+            const std::string name = source.entry.substr(0, source.entry.find_last_not_of("0123456789") + 1);
             met.insert(name);
             if (trial.setting.unaligned) met.insert(name + " unaligned");
             if (trial.setting.later) met.insert(name + " of a later size");

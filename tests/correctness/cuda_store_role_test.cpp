@@ -2,6 +2,7 @@
 // take whole; on the kernels of sm_90a and on the portable ones, executed on the CPU against the float64 reference.
 #include "cuda/dense/schedule.h"
 #include "cuda_host/cases.h"
+#include "thorough.h"
 
 namespace transfuse::cuda {
 namespace {
@@ -78,13 +79,17 @@ TEST(CudaStoreRole, TensorsAhead) {
                              "%x = input f16[2,16,7,16]  %w = param f16[16,130,3,3]  %r = input f16[2,130,7,16]  %q = input f16[2,130,7,16]  %y = conv_transpose(%x, %w) padding=[1,1]  %s = add(%y, %r)  %t = mul(%s, %q)  return %t"}) {
         const Graph graph = graph_of(body);
         for (int multiprocessors : {1, 3, 132}) {
+            ++seed;
+            if (!tests::taken(seed - 41, (seed - 41) / 3, 3)) continue;  // every tensor with one of them
             Target target;
             target.multiprocessors = multiprocessors;
-            cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
+            cases.push_back(make(graph, random_leaves(graph, seed), false, true, target));
             ahead += kernels_with(cases.back().assembly, "auto ask");
         }
     }
-    EXPECT_GE(ahead, 5);
+    if (tests::thorough()) {
+        EXPECT_GE(ahead, 5);
+    }
     check(cases, 2e-3);
 }
 
@@ -151,7 +156,9 @@ TEST(CudaStoreRole, RowsThatBeginAnywhere) {
         Target target;
         target.multiprocessors = 2;
         for (const bool aligned : {true, false}) {
-            cases.push_back(make(graph, random_leaves(graph, ++seed), false, aligned, target, Fp32Precision::tf32));
+            ++seed;
+            if (!tests::taken(seed - 241, (seed - 241) / 2, 2)) continue;
+            cases.push_back(make(graph, random_leaves(graph, seed), false, aligned, target, Fp32Precision::tf32));
             bool found = false;
             for (const BoundLaunch& bound : cases.back().assembly.launches) found = found || bound.launch.source->text.find(marks) != std::string::npos;
             EXPECT_TRUE(found) << body;

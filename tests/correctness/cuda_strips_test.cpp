@@ -1,6 +1,7 @@
 // Runs that are strips, eight columns of every row, and results that go from the accumulators straight to memory,
 // executed on the CPU against the float64 reference: borders, phases, pools, several images, every layout.
 #include "cuda_host/cases.h"
+#include "thorough.h"
 
 namespace transfuse::cuda {
 namespace {
@@ -38,31 +39,33 @@ const Pass passes[] = {
 };
 
 // Few blocks, so that every ring goes round. `wanted`: words of the configuration.
-void run(const char* dtype, bool last, bool aligned, const std::string& wanted, double tolerance) {
+void run(size_t manner, const char* dtype, bool last, bool aligned, const std::string& wanted, double tolerance) {
     std::vector<HostCase> cases;
     Target target;
     target.multiprocessors = 3;
     uint64_t seed = 77;
     size_t taken = 0;
-    for (const Pass& pass : passes) {
+    for (size_t i = 0; i < std::size(passes); ++i) {
+        const Pass& pass = passes[i];
         const bool straight = wanted.find("straight") != std::string::npos;
-        if (straight && !pass.straight) continue;
+        ++seed;
+        if ((straight && !pass.straight) || !tests::taken(i, manner, 4)) continue;
         const Graph graph = graph_of(pass.text, dtype);
-        cases.push_back(make(graph, random_leaves(graph, ++seed), last, aligned, target, Fp32Precision::tf32, wanted));
+        cases.push_back(make(graph, random_leaves(graph, seed), last, aligned, target, Fp32Precision::tf32, wanted));
         taken += kernels_noted(cases.back().assembly, wanted);
     }
     EXPECT_GE(taken + 1, cases.size());  // not every list of configurations has one
     check(cases, tolerance);
 }
 
-TEST(Strips, tf32) { run("f32", false, true, " strip", 6e-3); }
-TEST(Strips, tf32_anywhere_in_memory) { run("f32", false, false, " strip", 6e-3); }
-TEST(Strips, tf32_channels_last) { run("f32", true, true, " strip", 6e-3); }
-TEST(Strips, f16) { run("f16", false, true, " strip", 4e-3); }
-TEST(Straight, tf32) { run("f32", false, true, " straight", 6e-3); }
-TEST(Straight, tf32_channels_last) { run("f32", true, true, " straight", 6e-3); }
-TEST(Straight, bf16) { run("bf16", false, true, " straight", 3e-2); }
-TEST(Straight, f16_channels_last) { run("f16", true, true, " straight", 4e-3); }
+TEST(Strips, tf32) { run(0, "f32", false, true, " strip", 6e-3); }
+TEST(Strips, tf32_anywhere_in_memory) { run(1, "f32", false, false, " strip", 6e-3); }
+TEST(Strips, tf32_channels_last) { run(2, "f32", true, true, " strip", 6e-3); }
+TEST(Strips, f16) { run(3, "f16", false, true, " strip", 4e-3); }
+TEST(Straight, tf32) { run(4, "f32", false, true, " straight", 6e-3); }
+TEST(Straight, tf32_channels_last) { run(5, "f32", true, true, " straight", 6e-3); }
+TEST(Straight, bf16) { run(6, "bf16", false, true, " straight", 3e-2); }
+TEST(Straight, f16_channels_last) { run(7, "f16", true, true, " straight", 4e-3); }
 
 }  // namespace
 }  // namespace transfuse::cuda

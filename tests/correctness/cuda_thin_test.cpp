@@ -123,11 +123,11 @@ TEST(CudaThin, WideOnesAreForTensorCores) {
 TEST(CudaThin, CompilesForEveryArchitecture) {
     std::string reason;
     if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
-    for (int arch : {80, 86, 89, 90, 100, 120}) {
+    for (int arch : swept_architectures()) {
         const Graph graph = graph_of(passes[arch % 4], "f32");
         const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
         for (const BoundLaunch& bound : assemble(planned, {}, Target{.arch = arch}, true).launches)
-            EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch;
+            EXPECT_NO_THROW(nvrtc_log(*bound.launch.source, arch)) << arch;
     }
 }
 

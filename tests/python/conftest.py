@@ -1,6 +1,8 @@
 import faulthandler
+import shlex
 import sys
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,29 @@ torch.set_num_threads(2)
 GPU_SECONDS = 120  # for one test, its kernels compiled: a kernel that hangs is not waited for
 
 
+@pytest.hookimpl(tryfirst=True)  # before what is marked is left out
 def pytest_collection_modifyitems(items):
     # Where time is short the first tests are the ones to have: the common layout, then the other, then what takes long.
     items.sort(key=lambda item: (item.get_closest_marker("slow") is not None, "channels_last" in item.name))
+    met = Counter()
+    for item in items:
+        if sweep := item.get_closest_marker("sweep"):
+            if met[item.function] % sweep.args[0]:
+                item.add_marker(pytest.mark.long)
+            met[item.function] += 1
     if not torch.cuda.is_available():
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        command = f"PYTHONPATH=python {sys.executable} -m pytest {shlex.quote(item.nodeid)}"
+        report.sections.append(("to run it alone", command))
 
 
 @pytest.fixture

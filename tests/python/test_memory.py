@@ -48,6 +48,7 @@ def backward(module, inputs):
     return torch.autograd.grad([t.sum() for t in results], [*inputs, *module.parameters()], allow_unused=True)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("step", [forward, backward])
 @pytest.mark.parametrize(
     "name", ["A", "C", "D", "d5", "f1", "f3", "f5", "f8", "f10", "f12", "dcgan", "unet", "hifigan", "nnunet"]

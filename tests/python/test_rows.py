@@ -11,6 +11,7 @@ import transfuse
 MODES = ("train", "eval")
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", [*zoo.ROWS, *zoo.WHOLE])
 def test_optimize_forward(name, mode, no_fallback):
@@ -22,6 +23,7 @@ def test_optimize_forward(name, mode, no_fallback):
     assert told.left == 0, str(told)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", [*zoo.ROWS, *zoo.WHOLE])
 def test_optimize_gradients(name, no_fallback):
     model, inputs = zoo.model(name)
@@ -37,6 +39,7 @@ def test_optimize_gradients_in_eval(name, no_fallback):
     zoo.assert_as_good_as_pytorch(ours, model, inputs, run=zoo.outputs_and_gradients)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", [*zoo.ROWS, *zoo.WHOLE])
 def test_compile_backend(name, no_fallback):
     model, inputs = zoo.model(name)

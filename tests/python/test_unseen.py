@@ -44,6 +44,7 @@ def made(kind, dtype, training):
     return model, [t.to(dtype) for t in kind.example()]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("dtype", "training"), [(torch.float64, True), (torch.float32, False)], ids=["train", "eval"])
 @pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 def test_optimize(kind, dtype, training, no_fallback):
@@ -55,6 +56,7 @@ def test_optimize(kind, dtype, training, no_fallback):
     assert told.taken > 0 and not told.failures, str(told)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 def test_compile(kind, no_fallback):
     torch._dynamo.reset()
