@@ -74,6 +74,8 @@ public:
                                              const GradientRequest& request);
     // Of each output, whether forward() would lay it channels last for leaves like these; else it is contiguous.
     std::vector<bool> outputs_channels_last(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
+    // What a training call with `keep` would give behind its outputs for leaves like these.
+    std::vector<Type> kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes, Engine engine) const;
     ProgramStatistics statistics() const;
     std::vector<std::shared_ptr<const Instance>> instances() const;  // that are kept
     // Of signatures that run on CPUs so many are kept, with their plans, the last that were met: a stream of ever new

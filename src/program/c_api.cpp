@@ -179,6 +179,16 @@ char* transfuse_layouts(int64_t handle, const char* leaves, const char* sizes, c
     });
 }
 
+char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, const char* machine, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        const Engine engine = machine != nullptr && std::strcmp(machine, "cuda") == 0 ? Engine::cuda : Engine::cpu;
+        std::string out;
+        for (const Type& type : program(handle).kept(read_views(leaves), read_list(sizes), engine))
+            out += to_string(type) + "\n";
+        return copy(out);
+    });
+}
+
 char* transfuse_describe(int64_t handle, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
         Program& found = program(handle);

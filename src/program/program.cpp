@@ -355,6 +355,16 @@ std::vector<bool> Program::outputs_channels_last(std::span<const TensorView> lea
     return last;
 }
 
+std::vector<Type> Program::kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                Engine engine) const {
+    CallMode mode;
+    mode.engine = engine;
+    const Graph forward = read(leaves, sizes, false).rewritten(mode, false);
+    std::vector<Type> types;
+    for (ValueId id : kept_sums(forward)) types.push_back(forward[id].type);
+    return types;
+}
+
 std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> leaves,
                                                   std::span<const TensorView> gradients, std::span<const int64_t> sizes,
                                                   const CallMode& mode, const GradientRequest& request) {

@@ -5,8 +5,9 @@
 
 namespace transfuse::mode_bits {
 
+// own_memory: scratch memory is taken anew for the call, and given back: a CUDA graph's pool counts what stays.
 // TF32 is asked for in forward and in backward by a bit each: PyTorch may use it in one and not in the other.
 inline constexpr int64_t freeze = 1, inference = 2, tf32 = 4, reference = 8, keep = 16, autotune = 32,
-                         tf32_backward = 64, lean = 128;
+                         tf32_backward = 64, lean = 128, own_memory = 256;
 
 }  // namespace transfuse::mode_bits

@@ -91,7 +91,7 @@ void describe(const std::vector<Tensor>& tensors, const Place& place, std::span<
     }
 }
 
-std::vector<Tensor> execute(const Instance& instance, const Place& place) {
+std::vector<Tensor> execute(const Instance& instance, const Place& place, int64_t mode) {
     std::vector<Tensor> outputs;
     Views& views = views_here();
     outputs.reserve(instance.output_types.size());
@@ -109,7 +109,9 @@ std::vector<Tensor> execute(const Instance& instance, const Place& place) {
     const bool on_cuda = place.type == aoti_torch_device_type_cuda();
     if (on_cuda) context.stream = current_stream(place.index);  // the executable makes its device current itself
     if (context.workspace_bytes > 0)
-        context.workspace = workspace.emplace(context.workspace_bytes, place, context.stream).data();
+        context.workspace =
+            workspace.emplace(context.workspace_bytes, place, context.stream, (mode & mode_bits::own_memory) == 0)
+                .data();
     if (!on_cuda) {
         uint32_t threads = 0;
         check(torch_get_num_threads(&threads), "get_num_threads");
@@ -137,6 +139,7 @@ CallMode call_mode(int64_t mode, const Place& place, int64_t tf32 = mode_bits::t
 struct Prepared {
     Place place;
     std::shared_ptr<const Instance> instance;
+    int64_t mode;
 };
 
 Prepared prepare(Program& program, const std::vector<Tensor>& leaves, const std::vector<int64_t>& sizes, int64_t mode) {
@@ -145,7 +148,7 @@ Prepared prepare(Program& program, const std::vector<Tensor>& leaves, const std:
     std::vector<TensorView>& views = views_here().leaves;
     views.resize(leaves.size());
     describe(leaves, place, views);
-    return {place, program.forward(views, sizes, call_mode(mode, place))};
+    return {place, program.forward(views, sizes, call_mode(mode, place)), mode};
 }
 
 Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients, int64_t handle,
@@ -162,10 +165,10 @@ Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<T
     request.outputs.assign(outputs.begin(), outputs.end());
     request.wrt.assign(wanted.begin(), wanted.end());
     const CallMode call = call_mode(mode, place, mode_bits::tf32_backward);
-    return {place, program(handle).backward(own, given, sizes, call, request)};
+    return {place, program(handle).backward(own, given, sizes, call, request), mode};
 }
 
-std::vector<Tensor> execute(const Prepared& call) { return execute(*call.instance, call.place); }
+std::vector<Tensor> execute(const Prepared& call) { return execute(*call.instance, call.place, call.mode); }
 
 std::vector<Tensor> run(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes,
                         int64_t mode) {

@@ -31,8 +31,8 @@ Kept& kept_here() {
 
 }  // namespace
 
-Workspace::Workspace(size_t bytes, const Place& place, void* stream) {
-    if (place.type == aoti_torch_device_type_cuda()) take_from_cuda(bytes, place.index, stream);
+Workspace::Workspace(size_t bytes, const Place& place, void* stream, bool may_keep) {
+    if (place.type == aoti_torch_device_type_cuda()) take_from_cuda(bytes, place.index, stream, may_keep);
     if (data_ != nullptr) return;
     tensor_ = empty({static_cast<int64_t>(bytes) + alignment}, {1}, aoti_torch_dtype_uint8(), place);
     check(aoti_torch_get_data_ptr(tensor_->get(), &data_), "data_ptr");
@@ -41,14 +41,14 @@ Workspace::Workspace(size_t bytes, const Place& place, void* stream) {
 
 Workspace::~Workspace() { give_back(raw_); }
 
-void Workspace::take_from_cuda(size_t bytes, int32_t device, void* stream) {
+void Workspace::take_from_cuda(size_t bytes, int32_t device, void* stream, bool may_keep) {
     static const auto allocate =
         of_torch_cuda<AOTITorchError(uint64_t, void**)>("aoti_torch_cuda_caching_allocator_raw_alloc");
     int32_t current = -1;
     if (allocate == nullptr || aoti_torch_get_current_device_index(&current) != AOTI_TORCH_SUCCESS) return;
     if (current != device) return;
     // A graph being captured keeps the addresses of its own memory, and is replayed on any stream.
-    if (bytes > most_kept || cuda_captures(stream)) {
+    if (!may_keep || bytes > most_kept || cuda_captures(stream)) {
         check(allocate(bytes, &raw_), "raw_alloc");  // its blocks begin at multiples of 512
         data_ = raw_;
         return;

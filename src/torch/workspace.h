@@ -13,14 +13,15 @@ namespace transfuse::torch_face {
 // call's: to give it back and ask again would cost a tenth of a small call.
 class Workspace {
 public:
-    Workspace(size_t bytes, const Place& place, void* stream);
+    // may_keep: whether the thread may keep it.
+    Workspace(size_t bytes, const Place& place, void* stream, bool may_keep);
     ~Workspace();
     Workspace(const Workspace&) = delete;
     Workspace& operator=(const Workspace&) = delete;
     void* data() const { return data_; }
 
 private:
-    void take_from_cuda(size_t bytes, int32_t device, void* stream);
+    void take_from_cuda(size_t bytes, int32_t device, void* stream, bool may_keep);
 
     void* data_ = nullptr;
     void* raw_ = nullptr;  // to be given back
