@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.fx import Graph
 
-from transfuse import fallback, library
+from transfuse import fallback, inductor, library
 from transfuse.account import Report, graph_report
 from transfuse.direct import direct
 from transfuse.options import Options
@@ -139,24 +139,6 @@ def _is_parameter(node, value) -> bool:
     return "_parameters_" in name or "_buffers_" in name
 
 
-_MODES = {
-    "default": {},
-    "reduce-overhead": {},
-    "max-autotune": {"autotune": True},
-    "max-autotune-no-cudagraphs": {"autotune": True},
-}
-
-
-def _settings_of(mode: str | None) -> dict:
-    """The options that a mode of torch.compile's stands for."""
-    mode = mode or "default"
-    if mode not in _MODES:
-        raise ValueError(f"transfuse: unknown mode {mode!r}; known: {', '.join(_MODES)}")
-    if mode in ("reduce-overhead", "max-autotune"):
-        fallback.say(f"mode={mode!r} makes no CUDA graphs of its own (torch.cuda.graph around the model's calls does)")
-    return _MODES[mode]
-
-
 def backend(
     graph_module: torch.fx.GraphModule,
     example_inputs: list,
@@ -166,9 +148,9 @@ def backend(
     name=None,
     **more,
 ):
-    """The torch.compile backend. Options: dryrun, require_full_compilation, torch_executed_ops, min_block_size, freeze,
-    never_slower, autotune. (Dynamo itself sees to `dynamic`, and `name` is for its logs.)"""
-    settings = {**_settings_of(mode), **(options or {}), **more}
+    """The torch.compile backend. Options: rest ("inductor", "eager"), mode, dryrun, require_full_compilation, torch_executed_ops,
+    min_block_size, freeze, never_slower, autotune. (Dynamo itself sees to `dynamic`, and `name` is for its logs.)"""
+    settings = {"rest": "inductor", "mode": mode, **(options or {}), **more}
     dryrun = settings.pop("dryrun", False)
     unknown = set(settings) - set(Options.__dataclass_fields__)
     if unknown:
@@ -176,6 +158,24 @@ def backend(
             f"transfuse: unknown option {sorted(unknown)[0]!r}; known: dryrun, {', '.join(Options.__dataclass_fields__)}"
         )
     chosen = Options(**settings)
+    if chosen.rest == "eager" and inductor.patches(chosen.mode).get("triton.cudagraphs"):
+        fallback.say(
+            f"mode={chosen.mode!r} makes CUDA graphs where the rest goes to Inductor (rest='inductor'), and none here"
+        )
+    result = _cut(graph_module, example_inputs, chosen)
+    if dryrun:
+        if result is not None:
+            print(Report("graph of torch.compile", [graph_report(result, "dry run")]))
+        return graph_module.forward
+    if chosen.rest == "inductor":
+        return _through_inductor(result, graph_module, example_inputs, chosen)
+    if result is None or not result.regions:
+        return graph_module.forward
+    return direct(result.graph_module)
+
+
+def _cut(graph_module: torch.fx.GraphModule, example_inputs: list, chosen: Options) -> Cut | None:
+    """The graph in ATen operators, its regions cut out; None where it is PyTorch's."""
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     fixed = [_is_parameter(n, v) for n, v in zip(placeholders, example_inputs)]
     try:
@@ -187,22 +187,43 @@ def backend(
         }
         result = cut(traced, names, chosen)
     except Exception as error:
-        if chosen.require_full_compilation:
-            raise
-        lines = str(error).strip().splitlines()
-        reason = f"a graph of torch.compile could not be taken ({type(error).__name__}: {lines[0] if lines else ''})"
-        fallback.warn(reason)
-        _failures.append(reason)
-        return graph_module.forward
+        _left(error, chosen, "a graph of torch.compile could not be taken")
+        return None
     left = [line for line in result.lines if line.left]
     if chosen.require_full_compilation and left:
         raise RuntimeError(
             f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
         )
     _cuts.append(result)
-    if dryrun:
-        print(Report("graph of torch.compile", [graph_report(result, "dry run")]))
-        return graph_module.forward
-    if not result.regions:
-        return graph_module.forward
-    return direct(result.graph_module)
+    return result
+
+
+def _through_inductor(result: Cut | None, graph_module: torch.fx.GraphModule, example_inputs: list, chosen: Options):
+    """The graph with our regions as operators, compiled by Inductor; where none is ours, the graph as it was."""
+    settings = inductor.patches(chosen.mode)
+    grad = torch.is_grad_enabled()
+    wants = [grad and isinstance(value, torch.Tensor) and value.requires_grad for value in example_inputs]
+    if result is not None and result.regions:
+        try:
+            made, ours = inductor.with_operators(result.graph_module, wants, inductor.graphs_calls(settings))
+            if ours:
+                inductor.keep_sources(made, graph_module)
+                return inductor.compiled(made, example_inputs, settings)
+        except torch._dynamo.exc.RestartAnalysis:  # Dynamo begins anew, knowing more
+            _cuts.remove(result)
+            raise
+        except Exception as error:
+            _left(error, chosen, "a graph of torch.compile is compiled without ours")
+    return inductor.compiled(graph_module, example_inputs, settings)
+
+
+def _left(error: Exception, chosen: Options, what: str) -> None:
+    if chosen.require_full_compilation:
+        raise error
+    lines = str(error).strip().splitlines()
+    reason = f"{what} ({type(error).__name__}: {lines[0] if lines else ''})"
+    fallback.warn(reason)
+    _failures.append(reason)
+
+
+backend.reset = inductor.reset  # torch._dynamo.reset() calls it

@@ -19,7 +19,7 @@ def direct(graph_module: GraphModule):
     """The graph's forward with every region called at once, through no module."""
     graph, copies = Graph(), {}
     for node in graph_module.graph.nodes:
-        region = _region(graph_module, node)
+        region = region_of(graph_module, node)
         if region is not None:
             copies[node] = graph.call_function(_named(region), tuple(copies[a] for a in node.args))
         elif node.target is torch.ops.aten.sym_size.int:
@@ -38,14 +38,14 @@ def alone(graph_module: GraphModule):
     if [node.op for node in rest] != ["call_module", "call_function", "output"]:
         return None
     call, result, output = rest
-    region = _region(graph_module, call)
+    region = region_of(graph_module, call)
     given = result.target is operator.getitem and result.args[0] is call and list(output.args[0]) == [result]
     if region is None or not given or not all([a in inputs for a in call.args]):
         return None
     return region, [inputs.index(a) for a in call.args], result.args[1]
 
 
-def _region(graph_module: GraphModule, node: Node):
+def region_of(graph_module: GraphModule, node: Node):
     if node.op != "call_module":
         return None
     module = graph_module.get_submodule(node.target)

@@ -12,7 +12,7 @@ from transfuse.saved import MOST_COPIED, unsaved
 from transfuse.trials import traced
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
-FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD, LEAN = 1, 2, 4, 8, 16, 32, 64, 128
+FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD, LEAN, OWN_MEMORY = 1, 2, 4, 8, 16, 32, 64, 128, 256
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -40,6 +40,7 @@ def _load() -> ctypes.CDLL:
         ("transfuse_stated", ctypes.c_void_p, (text, text, text, error)),
         ("transfuse_infer", ctypes.c_void_p, (text, error)),
         ("transfuse_layouts", ctypes.c_void_p, (ctypes.c_int64, text, text, error)),
+        ("transfuse_kept", ctypes.c_void_p, (ctypes.c_int64, text, text, text, error)),
         ("transfuse_describe", ctypes.c_void_p, (ctypes.c_int64, error)),
         ("transfuse_ptx", ctypes.c_void_p, (text, text, error)),
         ("transfuse_cuda_unavailable", ctypes.c_void_p, ()),
@@ -52,6 +53,12 @@ def _load() -> ctypes.CDLL:
 
 
 _core = _load()
+
+
+def build() -> str:
+    """Names this build of the library: what other builds left in caches is not for it."""
+    found = (_folder() / "libtransfuse.so").stat()
+    return f"{found.st_size} {found.st_mtime_ns}"
 
 
 def _taken(pointer: int | None) -> str | None:
@@ -92,15 +99,29 @@ def infer(text: str) -> list[str]:
     return _taken(_call(_core.transfuse_infer, text.encode())).split()
 
 
+def _numbers(given) -> bytes:
+    return " ".join([str(size.node.hint if isinstance(size, torch.SymInt) else size) for size in given]).encode()
+
+
+def _views(leaves) -> bytes:
+    """Types, extents and strides of tensors, one a line."""
+    told = [(DTYPES[t.dtype], t.dim(), _numbers(t.shape).decode(), _numbers(t.stride()).decode()) for t in leaves]
+    return "\n".join([" ".join(map(str, words)) for words in told]).encode()
+
+
 def channels_last(handle: int, leaves, sizes) -> list[bool]:
     """Of each result of a program, whether the operators lay it channels last for leaves like these."""
-
-    def numbers(given) -> str:
-        return " ".join([str(size.node.hint if isinstance(size, torch.SymInt) else size) for size in given])
-
-    views = [f"{DTYPES[t.dtype]} {t.dim()} {numbers(t.shape)} {numbers(t.stride())}" for t in leaves]
-    told = _taken(_call(_core.transfuse_layouts, handle, "\n".join(views).encode(), numbers(sizes).encode()))
+    told = _taken(_call(_core.transfuse_layouts, handle, _views(leaves), _numbers(sizes)))
     return [word == "last" for word in told.split()]
+
+
+def kept(handle: int, leaves, sizes) -> list[tuple[torch.dtype, list[int]]]:
+    """What a training call on leaves like these gives behind its results with KEEP: types and extents."""
+    device = leaves[0].device.type.encode()
+    told = _taken(_call(_core.transfuse_kept, handle, _views(leaves), _numbers(sizes), device)).split()
+    found = [(word[:-1].split("[")) for word in told]
+    dtypes = {name: dtype for dtype, name in DTYPES.items()}
+    return [(dtypes[name], [int(n) for n in extents.split(",") if n]) for name, extents in found]
 
 
 def describe(handle: int) -> dict:

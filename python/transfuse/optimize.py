@@ -126,6 +126,8 @@ def optimize(
     require_full_compilation: bool = False,
     torch_executed_ops=(),
     min_block_size: int = 1,
+    rest: str = "eager",
+    mode: str | None = None,
     engine: str = "auto",
 ) -> nn.Module:
     """The model with its regions run by Transfuse: same signature, the same Parameter and buffer objects, the same state_dict.
@@ -137,12 +139,14 @@ def optimize(
     autotune         on CUDA: measure configurations of the dense kernels when they are made, remember the fastest
     dryrun           capture and report, but let PyTorch run
     require_full_compilation, torch_executed_ops, min_block_size   as in Torch-TensorRT
+    rest, mode       who runs what is not ours: PyTorch's operators as they are ("eager"), or Inductor, with one of torch.compile's modes
+                     ("inductor": the first call takes longer)
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"transfuse.optimize: model must be a torch.nn.Module, got {type(model).__name__}")
     options = Options(
         freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=torch_executed_ops,
-        min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, engine=engine,
+        min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, rest=rest, mode=mode, engine=engine,
     )  # fmt: skip
     if isinstance(model, torch.jit.ScriptModule):
         # No class of its own says what it computes, nor can one be put before it.

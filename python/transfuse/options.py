@@ -15,6 +15,8 @@ class Options:
     min_block_size: int = 1
     never_slower: bool = True
     autotune: bool = False
+    rest: str = "eager"  # who runs what is not ours: "inductor" or "eager"
+    mode: str | None = None  # of torch.compile, for Inductor
     engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
 
     def __post_init__(self):
@@ -28,6 +30,15 @@ class Options:
                 )
         if not isinstance(self.min_block_size, int):
             raise TypeError(f"transfuse: min_block_size takes a number of operators, got {self.min_block_size!r}")
+        if self.rest not in ("inductor", "eager"):
+            raise ValueError(f"transfuse: unknown rest {self.rest!r}; known: inductor, eager")
+        if self.mode is not None:
+            from torch._inductor import list_mode_options
+
+            if self.mode not in list_mode_options():
+                known = ", ".join(list_mode_options())
+                raise ValueError(f"transfuse: unknown mode {self.mode!r}; known: {known}")
+            self.autotune = self.autotune or self.mode.startswith("max-autotune")
         if self.engine not in ("auto", "reference"):
             raise ValueError(f"transfuse: unknown engine {self.engine!r}; known: auto, reference")
 

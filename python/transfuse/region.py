@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import time
@@ -80,6 +81,13 @@ class Region:
         )
         self._ready: list[dict] = []
         self.on_cuda = False
+        self.autocast = ("cpu", False, torch.bfloat16)  # in a compiled graph: where it was captured
+        self.lean = False  # in a compiled graph: without scratch memory for the sake of speed
+
+    @functools.cached_property
+    def output_dtypes(self) -> list[torch.dtype]:
+        names = {name: dtype for dtype, name in library.DTYPES.items()}
+        return [names[told.partition("[")[0]] for told in library.infer(self.example)]
 
     def module(self) -> RegionCall:
         return RegionCall(self)
@@ -192,15 +200,47 @@ class Region:
 
     def gave_up(self, error: RuntimeError, arguments: tuple):
         result = self.eager(*arguments)  # if PyTorch refuses as well, its error is the one to see
+        if all(map(is_strided, arguments)):  # else it says nothing of other tensors
+            self.failed(error)
+        elif self.options.require_full_compilation:
+            raise error
+        return result
+
+    def failed(self, error: RuntimeError) -> None:
+        """From now on it is PyTorch's."""
         if self.options.require_full_compilation:
             raise error
-        if not all(map(is_strided, arguments)):
-            return result  # which says nothing of other tensors
         self.failure = str(error)
         for table in self._ready:
             table.clear()
         fallback.warn(f"{self.name} could not run ({str(error).strip().splitlines()[0]})", set())
-        return result
+
+    def settled_mode(self, leaves: tuple, sizes: tuple, grad: bool) -> int:
+        """The mode of a call in a compiled graph, where it is ours."""
+        mode = self.call_mode(leaves[0], grad)
+        if mode & library.TF32:
+            key = self.key(mode, leaves, sizes)
+            settled = self.modes.get(key)
+            if settled is None:
+                own = tuple([leaf.detach().requires_grad_(grad) for leaf in leaves])
+                settled = self.as_pytorch_multiplies(key, own, grad)
+            mode = settled
+        return mode | library.LEAN if self.lean else mode
+
+    def settle(self, leaves: tuple, sizes: tuple) -> bool:
+        """Whether a compiled graph is to take ours: measured on tensors like those of its calls."""
+        grad = any([leaf.requires_grad for leaf in leaves])
+        try:
+            mode = self.settled_mode(leaves, sizes, grad)
+            if not self.options.never_slower:
+                return True
+            key = self.key(self.call_mode(leaves[0], grad), leaves, sizes)
+            choice = self.choose(key, leaves, mode, grad)
+        except RuntimeError as error:
+            self.failed(error)
+            return False
+        self.lean = choice.lean
+        return choice.takes_ours
 
     # Measuring --------------------------------------------------------------------------------------------------------
 

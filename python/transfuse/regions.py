@@ -51,6 +51,7 @@ class Line:
 class Cut:
     graph_module: GraphModule
     regions: list[Region]
+    options: Options
     lines: list[Line] = field(default_factory=list)
 
     def lost_to_sizes(self) -> bool:
@@ -167,7 +168,7 @@ def cut(
     _count_together(graph)
     graph.lint()
     graph_module.recompile()
-    return Cut(graph_module, regions, lines)
+    return Cut(graph_module, regions, options, lines)
 
 
 def _count_together(graph: Graph) -> None:

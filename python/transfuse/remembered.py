@@ -9,7 +9,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
-from transfuse import fallback, library
+from transfuse import fallback, inductor, library
 from transfuse.capture import Capture
 from transfuse.direct import alone, direct
 from transfuse.guards import Watch
@@ -24,7 +24,7 @@ class Entry:
 
     def __init__(self, captured: Capture, result: Cut):
         self.capture, self.cut = captured, result
-        self.run = direct(result.graph_module)
+        self.run = self._runs()
         self.alone = alone(result.graph_module)
         self.flags: list = []  # the training flags it was captured with
         self.spec = None
@@ -32,6 +32,12 @@ class Entry:
         self.ties: list = []  # pairs of names under which the module held one tensor: the graph reads it under one of them
         self.outside: list = []  # variables that forward() reads beside the module, and their values: (table, name, value)
         self.attributes: list | None = None  # the module's when it was captured; None: not all can be told
+
+    def _runs(self):
+        options = self.cut.options
+        if options.rest == "inductor" and not self.capture.has_parts:
+            return inductor.whole(self.cut.graph_module, len(self.capture.sources), options.mode)
+        return direct(self.cut.graph_module)
 
     def bind(self, module: nn.Module) -> Bound:
         owners = [self._owner(module, *source) for source in self.capture.sources]

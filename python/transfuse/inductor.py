@@ -1,0 +1,177 @@
+"""The rest of a cut graph goes to Inductor, with every region of ours as one operator in it (`region_operators.py`).
+
+The graph is compiled as PyTorch's own backend would compile it, before AOTAutograd, so that training, dynamic sizes, layouts, modes and
+caches are PyTorch's. Whether a region is ours is decided here, once, on made-up tensors like those of the first call: under CUDA graphs
+nothing can be tried later, and what is PyTorch's goes into the graph operator by operator, where Inductor fuses it.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from transfuse import region_operators
+from transfuse.direct import region_of
+from transfuse.regions import update_statistics
+from transfuse.translate import Unsupported, op_name, value_of
+
+
+def patches(mode: str | None) -> dict:
+    """Inductor's settings for a mode of torch.compile."""
+    from torch._inductor import list_mode_options
+
+    return dict(list_mode_options(mode)) if mode else {}
+
+
+def compiled(graph_module: GraphModule, example_inputs: list, settings: dict):
+    """For a backend of torch.compile."""
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(graph_module, example_inputs, config_patches=settings)
+
+
+def whole(graph_module: GraphModule, parameters: int, mode: str | None):
+    """A cut graph of optimize() as a function that torch.compile compiles at its first calls; its inputs begin with so many parameters
+    and buffers."""
+    settings, found = patches(mode), {}
+    graphs = graphs_calls(settings)
+
+    def run(*inputs):
+        wants = [torch.is_grad_enabled() and isinstance(a, torch.Tensor) and a.requires_grad for a in inputs]
+        call = found.get(any(wants))
+        if call is None:
+            made, _ = with_operators(graph_module, wants, graphs)
+            call = found[any(wants)] = torch.compile(made, options=settings)
+        if graphs:  # they lie still, and are not copied
+            for held in inputs[:parameters]:
+                torch._dynamo.mark_static_address(held, guard=False)
+        return call(*inputs)
+
+    return run
+
+
+def graphs_calls(settings: dict) -> bool:
+    """Whether Inductor records calls in CUDA graphs."""
+    from torch._inductor import config
+
+    return settings.get("triton.cudagraphs", config.triton.cudagraphs)
+
+
+def reset() -> None:
+    """As torch.compile resets its own backend: what CUDA graphs hold goes."""
+    from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+
+    reset_cudagraph_trees()
+
+
+def with_operators(graph_module: GraphModule, wants: list[bool], own_memory: bool) -> tuple[GraphModule, int]:
+    """A cut graph with its regions as operators, those that are PyTorch's as they were; and how many are ours. `wants`: of each
+    input, whether a gradient may be asked for."""
+    nodes = list(graph_module.graph.nodes)
+    differentiable = _differentiable(nodes, wants)
+    regions = {node: region for node in nodes if (region := region_of(graph_module, node)) is not None}
+    ours = {
+        node for node, region in regions.items() if region.settle(*_made_up(node, region.leaf_count, differentiable))
+    }
+    graph, copies = Graph(), {}
+    for node in nodes:
+        if node in ours:
+            region, arguments = regions[node], [copies[a] for a in node.args]
+            leaves, sizes = arguments[: region.leaf_count], arguments[region.leaf_count :]
+            number = region_operators.number(region, value_of(node.args[0]).device.type, own_memory)
+            copies[node] = graph.call_function(torch.ops.transfuse.region.default, (leaves, number, sizes))
+        elif node in regions:
+            copies[node] = _inlined(graph, regions[node].eager, [copies[a] for a in node.args])
+        elif node.target is operator.getitem and isinstance(copies.get(node.args[0]), tuple):
+            copies[node] = copies[node.args[0]][node.args[1]]
+        elif node.target is update_statistics:
+            _update_statistics(graph, *torch.fx.map_arg(node.args, copies.__getitem__))
+        elif node.op == "get_attr":
+            copies[node] = _constant(graph, graph_module, node)
+        else:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    made = GraphModule(graph_module, graph)
+    made.meta.update(graph_module.meta)
+    return made, len(ours)
+
+
+def keep_sources(made: GraphModule, given: GraphModule) -> None:
+    """What Dynamo and AOTAutograd say of a graph's inputs: which are parameters, and so lie still."""
+    pairs = zip(*[[n for n in g.graph.nodes if n.op == "placeholder"] for g in (made, given)], strict=True)
+    for own, other in pairs:
+        own.meta = {**own.meta, **other.meta}
+        if hasattr(other, "_dynamo_source"):
+            own._dynamo_source = other._dynamo_source
+    made.meta.update(given.meta)
+    if hasattr(given, "_param_name_to_source"):
+        made._param_name_to_source = given._param_name_to_source
+
+
+def _differentiable(nodes: list[Node], wants: list[bool]) -> set[Node]:
+    """What a gradient may be asked of."""
+    found, given = set(), iter(wants)
+    for node in nodes:
+        if node.op == "placeholder":
+            reached = next(given)
+        else:
+            reached = op_name(node) != "aten.detach.default" and any([a in found for a in node.all_input_nodes])
+        if reached:
+            found.add(node)
+    return found
+
+
+def _made_up(call: Node, leaf_count: int, differentiable: set[Node]) -> tuple[tuple, tuple]:
+    """Tensors and sizes like those of the first call. (Numbers around a half: of variances, too, these are possible values.)"""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes(), torch.no_grad():
+        leaves = []
+        for node in call.args[:leaf_count]:
+            value = value_of(node)
+            sizes, strides = ([_hint(n) for n in numbers] for numbers in (value.shape, value.stride()))
+            made = torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
+            made.uniform_(0.25, 0.75, generator=torch.Generator(value.device).manual_seed(0))
+            leaves.append(made.requires_grad_(node in differentiable))
+    return tuple(leaves), tuple([_hint(value_of(node)) for node in call.args[leaf_count:]])
+
+
+def _hint(number) -> int:
+    return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
+
+
+def _inlined(graph: Graph, eager: GraphModule, arguments: list) -> tuple:
+    """PyTorch's own operators in the place of a region; its results."""
+    given, copies = iter(arguments), {}
+    for node in eager.graph.nodes:
+        if node.op == "placeholder":
+            copies[node] = next(given)
+        elif node.op == "output":
+            return tuple([copies[result] for result in node.args[0]])
+        elif node.op == "get_attr":
+            copies[node] = _constant(graph, eager, node)
+        else:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    raise AssertionError("a graph without an output")
+
+
+def _update_statistics(graph: Graph, buffers, momentum, values) -> None:
+    """In operators, which AOTAutograd's cache knows."""
+    towards = [graph.call_function(torch.ops.aten.detach.default, (value,)) for value in values]
+    graph.call_function(torch.ops.aten._foreach_lerp_.Scalar, (list(buffers), towards, momentum))
+
+
+MOST_WRITTEN = 1 << 12  # numbers of a tensor
+
+
+def _constant(graph: Graph, owner: GraphModule, node: Node) -> Node:
+    """A tensor of the graph's own is written down, as Dynamo writes it: Inductor is given none with the graph."""
+    value = getattr(owner, node.target)
+    if not isinstance(value, torch.Tensor):
+        return graph.node_copy(node)
+    value = getattr(value, "constant", None) if isinstance(value, torch._subclasses.FakeTensor) else value
+    if value is None or value.numel() > MOST_WRITTEN:
+        raise Unsupported("a large tensor is written down in the graph")
+    made = graph.call_function(torch.tensor, (value.tolist(),), {"dtype": value.dtype, "device": value.device})
+    return graph.call_function(torch.ops.aten.reshape.default, (made, list(value.shape)))

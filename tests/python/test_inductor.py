@@ -1,0 +1,206 @@
+"""What is not ours goes to Inductor: torch.compile(backend="transfuse"), and optimize(rest="inductor")."""
+
+import copy
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import transfuse
+from transfuse import backend as transfuse_backend
+from transfuse import library, region_operators
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the tests
+pytestmark = pytest.mark.versions
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    transfuse_backend.reset()
+
+
+class Network(nn.Module):
+    """Two results, one behind a linear layer that is Inductor's; a norm with running averages."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.down = nn.ConvTranspose2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3, padding=1)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = self.down(self.norm(self.up(x)).relu())
+        return nn.functional.gelu(self.head(y.mean((2, 3)))), y.softmax(1)
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="transfuse", options={"never_slower": False, **options})
+
+
+def assert_same(ours, plain, x, training=True):
+    """Results, gradients, statistics and strides; `plain` computes in float64."""
+    given, exact = x.detach().clone().requires_grad_(training), x.detach().double().requires_grad_(training)
+    found, expected = ours(given), plain(exact)
+    for a, b in zip(found, expected, strict=True):
+        assert torch.allclose(a.double(), b, rtol=1e-4, atol=1e-5) and a.stride() == b.stride()
+    if training:
+        for module, results in ((ours, found), (plain, expected)):
+            module.zero_grad()
+            sum(result.square().sum() for result in results).backward()
+        pairs = [(given, exact), *zip(ours.parameters(), plain.parameters(), strict=True)]
+        assert all(torch.allclose(a.grad.double(), b.grad, rtol=1e-3, atol=1e-4) for a, b in pairs)
+        assert given.grad.stride() == exact.grad.stride()
+    for a, b in zip(ours.buffers(), plain.buffers(), strict=True):
+        assert torch.allclose(a.double(), b.double(), atol=1e-6)
+
+
+def called(monkeypatch) -> list[str]:
+    """Which of our operators run in compiled graphs."""
+    seen: list[str] = []
+    for name in ("run_detached", "run_backward"):
+        own = getattr(library, name)
+        monkeypatch.setattr(library, name, lambda *a, name=name, own=own: seen.append(name) or own(*a))
+    return seen
+
+
+@pytest.mark.parametrize("last", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_training_and_eval(last, no_fallback, monkeypatch):
+    form = torch.channels_last if last else torch.contiguous_format
+    model = Network().to(memory_format=form)
+    plain, x = copy.deepcopy(model).double(), torch.randn(2, 3, 5, 6).to(memory_format=form)
+    ours, seen = compiled(model), called(monkeypatch)
+    assert_same(ours, plain, x)
+    assert seen == ["run_detached", "run_backward"]
+    model.eval(), plain.eval()
+    with torch.no_grad():
+        assert_same(ours, plain, x, training=False)
+    assert len(seen) == 3 and transfuse.report(ours).left == 4
+
+
+def test_other_sizes_are_no_other_graphs(no_fallback):
+    model = Network().eval()
+    plain, ours = copy.deepcopy(model).double(), torch.compile(model, backend="transfuse", dynamic=True)
+    with torch.inference_mode():
+        for size in (5, 7, 12):
+            assert_same(ours, plain, torch.randn(2, 3, size, size + 1), training=False)
+    assert len(transfuse_backend._cuts) == 1
+
+
+@pytest.mark.slow
+def test_training_at_other_sizes(no_fallback):
+    model = Network()
+    plain, ours = copy.deepcopy(model).double(), compiled(model)
+    for size in (5, 7, 12):
+        assert_same(ours, plain, torch.randn(2, 3, size, size + 1))
+    assert len(transfuse_backend._cuts) == 2
+
+
+def test_autocast(no_fallback):
+    """What the operator promises is what it gives: half of the numbers' bytes."""
+    model, x = Network(), torch.randn(2, 3, 5, 6)
+    plain, ours = copy.deepcopy(model), compiled(model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, expected = ours(x), plain(x)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype and torch.allclose(a.float(), b.float(), atol=3e-2)
+    sum(a.float().square().sum() for a in found).backward()
+    sum(b.float().square().sum() for b in expected).backward()
+    assert torch.allclose(model.down.weight.grad, plain.down.weight.grad, rtol=5e-2, atol=5e-2)
+
+
+def test_an_operator_that_cannot_run_is_pytorchs(monkeypatch):
+    model = Network()
+    plain, ours, x = copy.deepcopy(model).double(), compiled(model), torch.randn(2, 3, 5, 6)
+    assert_same(ours, plain, x)
+    model.load_state_dict(plain.state_dict())
+
+    def refuses(*arguments):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(library, "run_backward", refuses)
+    with pytest.warns(UserWarning, match="the gradient of a region"):
+        assert_same(ours, plain, x)
+    monkeypatch.setattr(library, "run_detached", refuses)
+    with pytest.warns(UserWarning, match="region_0 could not run"):
+        assert_same(ours, plain, x)
+
+
+def test_small_sums_are_kept_for_backward(no_fallback):
+    """Of a collapsed chain: as results of the forward operator."""
+
+    class Mean(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 8, 3, 2, padding=1)
+
+        def forward(self, x):
+            return self.up(x).mean((2, 3)), x.sin()
+
+    model, x = Mean(), torch.randn(2, 3, 32, 32)
+    plain, ours = copy.deepcopy(model).double(), compiled(model)
+    assert_same(ours, plain, x)
+    (region,) = transfuse_backend._cuts[-1].regions
+    assert library.kept(region.handle, [x, *model.parameters()], ()) != []
+
+
+def test_where_pytorch_is_faster_its_operators_go_to_inductor(monkeypatch):
+    from transfuse import region
+
+    monkeypatch.setattr(region, "_fastest", lambda calls, like: [2.0, 1.0])
+    model, seen = Network(), called(monkeypatch)
+    monkeypatch.setattr(region.Region, "bytes", lambda *a: 0)
+    assert_same(torch.compile(model, backend="transfuse"), copy.deepcopy(model).double(), torch.randn(2, 3, 5, 6))
+    assert seen == []
+
+
+@pytest.mark.slow
+def test_optimize(no_fallback):
+    model, x = Network(), torch.randn(2, 3, 5, 6)
+    plain = copy.deepcopy(model).double()
+    ours = transfuse.optimize(model, (x,), rest="inductor", never_slower=False)
+    for size in (5, 8):
+        assert_same(ours, plain, torch.randn(2, 3, size, 6))
+
+
+def test_options():
+    x = torch.randn(1, 3, 4, 4)
+    with pytest.raises(Exception, match="unknown rest 'nobody'"):
+        compiled(Network(), rest="nobody")(x)
+    with pytest.raises(ValueError, match="unknown mode 'fast'"):
+        transfuse.optimize(Network(), mode="fast")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        eager = compiled(Network(), rest="eager")(x)
+    assert len(eager) == 2
+
+
+def test_numbers_of_regions_tell_builds_apart(monkeypatch):
+    """What another build left in Inductor's caches is not found."""
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
+    ours = transfuse.optimize(model, (torch.randn(1, 3, 4, 4),))
+    ((entry,),) = ours._transfuse.captures.values()
+    (region,) = entry.cut.regions
+    here = region_operators.number(region, "cpu", False)
+    assert here == region_operators.number(region, "cpu", False) != region_operators.number(region, "cuda", False)
+    monkeypatch.setattr(library, "build", lambda: "another")
+    assert here != region_operators.number(region, "cpu", False)
+
+
+@pytest.mark.slow
+def test_a_second_process_finds_the_compiled_graph(tmp_path):
+    script = f"""
+import sys, torch; sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_inductor import Network, compiled
+from torch._dynamo.utils import counters
+torch.manual_seed(0)
+sum(t.sum() for t in compiled(Network())(torch.ones(2, 3, 5, 6))).backward()
+print(counters["aot_autograd"]["autograd_cache_hit"])
+"""
+    where = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    told = [subprocess.run([sys.executable, "-c", script], env=where, capture_output=True, text=True) for _ in range(2)]
+    assert [out.stdout.strip() for out in told] == ["0", "1"], told[1].stderr
