@@ -260,6 +260,7 @@ def _replace(
     # After everything it reads, before everything that reads it: right after the last of its nodes' operands.
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max([*leaves, *sizes], key=order.__getitem__)
+    users = [user for node in outputs for user in node.users if user not in inside]
     with graph.inserting_after(_after_placeholders(graph, last)):
         call = graph.call_module(name, tuple(leaves) + tuple(sizes))
     cursor = call
@@ -284,7 +285,8 @@ def _replace(
         with graph.inserting_after(cursor):
             cursor = graph.call_function(update_statistics, ([b for b, _ in pairs], momentum, [v for _, v in pairs]))
     region.nodes_to_erase = list(reversed(nodes))
-    _sort(graph)
+    if any(order[user] <= order[last] for user in users):
+        _sort(graph)
     return region
 
 
