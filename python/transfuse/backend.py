@@ -17,6 +17,14 @@ from transfuse.options import Options
 from transfuse.regions import Cut, cut
 from transfuse.translate import Unsupported
 from transfuse.versions import untested
+from transfuse.torch_private import (
+    FUNCTORCH,
+    FakeTensor,
+    HigherOrderOperator,
+    detect_fake_mode,
+    enter_autocast,
+    get_data,
+)
 
 # The last graphs that torch.compile handed us: what a report of a compiled model shows.
 _cuts: collections.deque[Cut] = collections.deque(maxlen=64)
@@ -43,7 +51,7 @@ def _instead(node: torch.fx.Node):
     """`x.data` is a call that make_fx does not see, and takes for a constant. What an optimised part has fused joins what is around it."""
     if node.op != "call_function":
         return None
-    if node.target == torch._C._autograd._get_data_attr:
+    if node.target == get_data:
         return torch.detach
     ours = node.target in (torch.ops.transfuse.run, torch.ops.transfuse.run.default)
     return _as_pytorch if ours and library.eager_of(node.args[1]) is not None else None
@@ -63,23 +71,20 @@ def _refuse_lost_values(traced: torch.fx.GraphModule) -> None:
     """What a call computed that make_fx did not see stands in its graph as a constant that never was."""
     for node in traced.graph.nodes:
         value = getattr(traced, node.target, None) if node.op == "get_attr" else None
-        if isinstance(value, torch._subclasses.FakeTensor) and value.constant is None:
+        if isinstance(value, FakeTensor) and value.constant is None:
             raise Unsupported("a tensor is set or read where its tracing does not look")
 
 
 def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.GraphModule:
     """Dynamo's graph in ATen operators, before autograd and autocast decompose anything."""
-    from torch._guards import detect_fake_mode
     from torch.fx.experimental.proxy_tensor import make_fx
 
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     values = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]
-    modes = [v.fake_mode for v in values if isinstance(v, torch._subclasses.FakeTensor)]
+    modes = [v.fake_mode for v in values if isinstance(v, FakeTensor)]
     mode = modes[0] if modes else detect_fake_mode(example_inputs)
     fakes = [
-        mode.from_tensor(v)
-        if isinstance(v, torch.Tensor) and not isinstance(v, torch._subclasses.FakeTensor) and mode
-        else v
+        mode.from_tensor(v) if isinstance(v, torch.Tensor) and not isinstance(v, FakeTensor) and mode else v
         for v in values
     ]
     trace = make_fx(
@@ -98,9 +103,9 @@ def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.
 def _refuse_own_ways(graph_module: torch.fx.GraphModule) -> None:
     """What would be lost by tracing through it: autocast that is entered inside, and transforms."""
     targets = _targets(graph_module)
-    if torch.amp.autocast_mode._enter_autocast in targets:
+    if enter_autocast in targets:
         raise Unsupported("autocast is entered inside it")
-    if any(str(getattr(t, "__module__", "")).startswith(("torch._functorch", "torch._C._functorch")) for t in targets):
+    if any(str(getattr(t, "__module__", "")).startswith(FUNCTORCH) for t in targets):
         raise Unsupported("a transform of torch.func is applied inside it")
 
 
@@ -123,7 +128,7 @@ def _refuse_own_gradients(graph_module: torch.fx.GraphModule, traced: torch.fx.G
     if reason := untested():
         raise Unsupported(reason)
     for target in _targets(graph_module) - _targets(traced):
-        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() not in _TRANSPARENT:
+        if isinstance(target, HigherOrderOperator) and target.name() not in _TRANSPARENT:
             raise Unsupported(f"{target.name()} (an autograd function, a hook on a tensor) has a gradient of its own")
 
 

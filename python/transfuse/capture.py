@@ -9,9 +9,7 @@ import traceback
 from dataclasses import dataclass, is_dataclass
 
 import torch
-import torch.utils._pytree as pytree
 from torch import nn
-from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from transfuse.guards import Watch
@@ -23,6 +21,7 @@ from transfuse.tracing import anchor_device_guard, capturing_here
 from transfuse.trials import unseen
 from transfuse.versions import untested
 from transfuse.views import doubled, obstacle, plain_view
+from transfuse.torch_private import FakeTensor, pytree
 
 
 @dataclass

@@ -6,10 +6,10 @@ decides neither dtype nor shape, so the algebra may see the number itself; on CU
 from __future__ import annotations
 
 import torch
-from torch._subclasses import FakeTensor
 from torch.fx import GraphModule, Node
 
 from transfuse.functional import mutated, roots
+from transfuse.torch_private import FakeTensor
 
 _COPIES = (torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.lift_fresh.default)
 _KEEPS = (

@@ -6,7 +6,6 @@ import weakref
 from dataclasses import dataclass
 
 import torch
-import torch.utils._pytree as pytree
 from torch import nn
 
 from transfuse import fallback
@@ -18,6 +17,7 @@ from transfuse.refusals import CaptureError, LastingError, Slow, ValueDependent
 from transfuse.regions import cut
 from transfuse.remembered import Bound, Entry, Recall, State, ties
 from transfuse.views import plain_view
+from transfuse.torch_private import pytree
 
 # As many graphs as torch.compile would make:
 MOST_VARIANTS = 8  # of a module whose attributes change

@@ -9,6 +9,7 @@ from torch.fx import Graph, Node
 
 from transfuse.parts import KEPT
 from transfuse.translate import TABLE, arguments_of, functional_name, is_inplace, is_tensor, op_name, value_of
+from transfuse.torch_private import HigherOrderOperator, OpOverload
 
 # Operators that may return their first operand itself, beside those whose schema says so.
 _MAY_ALIAS = (
@@ -31,7 +32,7 @@ HELD = "held"  # in node.meta of a placeholder: a parameter, buffer or constant 
 def may_alias(node: Node) -> bool:
     if node.target is operator.getitem:
         return True
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return False
     if op_name(node).split(".")[1] in _MAY_ALIAS or is_inplace(node):
         return True
@@ -85,7 +86,7 @@ def functionalize(graph: Graph) -> None:
             continue
         base = node.args[0]
         here = order[node]
-        if root[base].op != "call_function" or not isinstance(root[base].target, torch._ops.OpOverload):
+        if root[base].op != "call_function" or not isinstance(root[base].target, OpOverload):
             continue
         seen_later = any(
             alias is not base and alias is not node and any(order[user] > here for user in alias.users)
@@ -115,7 +116,7 @@ def _writes(graph: Graph) -> list[tuple[Node, Node]]:
     for node in graph.nodes:
         if KEPT in node.meta:
             found += [(node, node.args[i]) for i in node.meta[KEPT].written]
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
         arguments = node.target._schema.arguments
         values = [*zip(arguments, node.args), *((a, node.kwargs.get(a.name)) for a in arguments)]
@@ -145,7 +146,7 @@ def mutated(graph: Graph) -> dict[Node, Node]:
     root, order = roots(graph), {node: i for i, node in enumerate(graph.nodes)}
     writes = _writes(graph)
     for node in graph.nodes:
-        if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+        if node.op == "call_function" and isinstance(node.target, HigherOrderOperator):
             held = [a for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_")]
             writes += [(node, buffer) for buffer in held]
     return {root[tensor]: node for node, tensor in sorted(writes, key=lambda write: order[write[0]])}

@@ -8,6 +8,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from transfuse.translate import Unsupported, is_inplace, op_name
+from transfuse.torch_private import OpOverload, set_grad_enabled
 
 _WRAPPED = torch.ops.higher_order.wrap_with_set_grad_enabled
 
@@ -28,7 +29,7 @@ def _cut_off(graph_module: GraphModule, block: list[Node]) -> None:
     if any(op_name(node).startswith("aten.set_.") for node in block):
         raise Unsupported("a tensor is given other memory")
     _read_what_was_written(block, inside)
-    writes = any(isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable for n in block)
+    writes = any(isinstance(n.target, OpOverload) and n.target._schema.is_mutable for n in block)
     border: dict[Node, list[Node]] = {}
     for node in block:
         if writes:
@@ -92,7 +93,7 @@ def _inline(graph_module: GraphModule, node: Node) -> None:
 
 def _remove_switches(graph_module: GraphModule) -> None:
     graph = graph_module.graph
-    settings = [n.args[0] for n in graph.nodes if n.target is torch._C._set_grad_enabled]
+    settings = [n.args[0] for n in graph.nodes if n.target is set_grad_enabled]
     if not settings:
         return
     if settings[0] or not settings[-1]:
@@ -100,7 +101,7 @@ def _remove_switches(graph_module: GraphModule) -> None:
     blocks: list[list[Node]] = []
     enabled = True
     for node in list(graph.nodes):
-        if node.target is torch._C._set_grad_enabled:
+        if node.target is set_grad_enabled:
             if enabled and not node.args[0]:
                 blocks.append([])
             enabled = node.args[0]

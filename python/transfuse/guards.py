@@ -11,12 +11,12 @@ import types
 
 import torch
 from torch import nn
-from torch.autograd import forward_ad
 
 from transfuse.generators import state_of
 from transfuse.outside import Outside, is_number, value_at
 from transfuse.questions import PATH
 from transfuse.reads import NUMBERS, Same, exact, is_plain, parts_of, snapshot
+from transfuse.torch_private import any_autocast, forward_ad, functorch_stack, is_tracing
 
 # Hooks on all modules: they want to see every one called.
 _EVERYWHERE = [
@@ -96,9 +96,9 @@ class Watch:
         """The present state and autocast as expressions, with the names in them: whether nothing has changed since. They stand
         before every call, so they compare where things lie, many of them at once, and build little."""
         names: dict = {
-            "functorch": torch._C._functorch.peek_interpreter_stack,
-            "tracing": torch._C._is_tracing,
-            "autocast": torch._C._is_any_autocast_enabled,
+            "functorch": functorch_stack,
+            "tracing": is_tracing,
+            "autocast": any_autocast,
             "forward_ad": forward_ad,
         }
 
@@ -197,22 +197,17 @@ def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:
 @torch.compiler.assume_constant_result
 def is_transformed() -> bool:
     """Whether vmap, torch.func.grad, … is around; torch.compile asks it where it traces, and looks at what it is called in itself."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return functorch_stack() is not None
 
 
 def watched_from_outside() -> bool:
     """vmap, torch.func.grad, torch.jit.trace, dual numbers, …, and hooks on all modules: they need to see PyTorch's own operators and
     modules."""
-    return (
-        torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._is_tracing()
-        or forward_ad._current_level >= 0
-        or any(_EVERYWHERE)
-    )
+    return functorch_stack() is not None or is_tracing() or forward_ad._current_level >= 0 or any(_EVERYWHERE)
 
 
 def autocast_state():
-    if not torch._C._is_any_autocast_enabled():
+    if not any_autocast():
         return None
     return tuple(
         torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda")

@@ -10,6 +10,7 @@ import torch
 from transfuse import fallback
 from transfuse.saved import MOST_COPIED, unsaved
 from transfuse.trials import traced
+from transfuse.torch_private import is_batched, is_legacy_batched, multiplied_each
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
 FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD, LEAN, OWN_MEMORY = 1, 2, 4, 8, 16, 32, 64, 128, 256
@@ -269,9 +270,7 @@ def _backward(ctx, gradients):
 
 def _batched(gradient) -> bool:
     """Whether it is many gradients at once: torch.autograd.grad(…, is_grads_batched=True)."""
-    return gradient is not None and (
-        torch._C._functorch.is_legacy_batchedtensor(gradient) or torch._C._functorch.is_batchedtensor(gradient)
-    )
+    return gradient is not None and (is_legacy_batched(gradient) or is_batched(gradient))
 
 
 def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kept=()):
@@ -340,7 +339,7 @@ class Run(torch.autograd.Function):
         if loose := program.loose(ctx.needs_input_grad[1:], leaves, sizes):
             ctx.loose = [(i, leaves[i], leaves[i]._version) for i in loose]
             leaves = list(leaves)
-            for i, copy in zip(loose, torch._foreach_mul([leaves[i] for i in loose], 1.0)):
+            for i, copy in zip(loose, multiplied_each([leaves[i] for i in loose], 1.0)):
                 leaves[i] = copy
         if len(outputs) > count:
             ctx.save_for_backward(*leaves, *outputs[count:])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import weakref
 
 import torch
-import torch.utils._pytree as pytree
-from torch._subclasses import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from transfuse.torch_private import FakeTensorMode, TorchDispatchMode, pytree
 
 
 class Peak(TorchDispatchMode):

@@ -6,11 +6,11 @@ import functools
 
 import torch
 from torch import nn
-from torch.autograd import forward_ad
 
 from transfuse import library
 from transfuse.region import Region
 from transfuse.options import Options
+from transfuse.torch_private import forward_ad, functorch_stack, is_tracing
 
 
 class _Eager(nn.Module):
@@ -79,8 +79,8 @@ def _fits(x, weight, bias, rank: int) -> bool:
         and all(t.dtype in library.DTYPES and t.dtype == x.dtype and t.device == x.device for t in tensors)
         and all(t.layout is torch.strided and t.numel() > 0 for t in tensors)
         and x.device.type in ("cpu", "cuda")
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch._C._is_tracing()  # torch.jit.trace writes down PyTorch's operators
+        and functorch_stack() is None
+        and not is_tracing()  # torch.jit.trace writes down PyTorch's operators
         and forward_ad._current_level < 0
     )
 

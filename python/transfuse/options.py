@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from transfuse.torch_private import OpOverload, OpOverloadPacket
+
 
 @dataclass
 class Options:
@@ -46,7 +48,7 @@ class Options:
 def _exists(op) -> bool:
     """Whether it is an operator of torch.ops, or the name of one: aten.relu.default, aten.relu, relu."""
     if not isinstance(op, str):
-        return isinstance(op, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+        return isinstance(op, (OpOverload, OpOverloadPacket))
     found = torch.ops
     path = op.removeprefix("torch.ops.").split(".")
     for name in path if len(path) > 1 else ["aten", *path]:

@@ -10,6 +10,7 @@ from torch.fx import Graph, Node
 from transfuse.functional import mutated, roots, seen_by_parts
 from transfuse.parts import KEPT
 from transfuse.translate import op_name, value_of
+from transfuse.torch_private import OpOverload
 
 
 def order_edges(graph: Graph) -> dict[Node, list[Node]]:
@@ -22,7 +23,7 @@ def order_edges(graph: Graph) -> dict[Node, list[Node]]:
         if node.op in ("placeholder", "output"):
             continue
         touched = {root[n] for n in [node, *node.all_input_nodes] if root[n] in changed}
-        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+        if isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
             touched.add("random numbers")
         if KEPT in node.meta:  # whatever hooks do, they do in order
             touched.add("random numbers")

@@ -11,7 +11,6 @@ import itertools
 from dataclasses import dataclass, field
 
 import torch
-import torch.utils._pytree as pytree
 from torch import nn
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
@@ -19,6 +18,7 @@ from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse.reads import Reads, is_plain
 from transfuse.refusals import CaptureError
+from transfuse.torch_private import DisableTorchFunction, pytree
 
 KEPT = "kept"  # in node.meta: the call of a part that the node stands for
 
@@ -203,7 +203,7 @@ def _replace(part: nn.Module, template: Kept, reads: Reads) -> None:
         if kept.whole:
             leaves = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
             versions = [leaf._version for leaf in leaves]
-            with reads.aside(), disable_proxy_modes_tracing(), torch._C.DisableTorchFunction():
+            with reads.aside(), disable_proxy_modes_tracing(), DisableTorchFunction():
                 result = original(*args, **kwargs)
             kept.written = [i for i, leaf in enumerate(leaves) if leaf._version != versions[i]]
             return _noted(kept, (args, kwargs), result)

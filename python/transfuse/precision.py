@@ -14,7 +14,8 @@ import contextlib
 import threading
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from transfuse.torch_private import TorchDispatchMode, cudnn_allows_tf32, fp32_precision, set_fp32_precision
 
 SAMPLES = 1 << 16  # numbers looked at of each result: TF32 changes nearly all of them
 # Two fp32 algorithms differ by a few units of 2⁻²⁴; TF32 rounds operands at 2⁻¹¹, of which sums of thousands of products with
@@ -23,14 +24,12 @@ NOISE = 2.0**-20
 
 MORE = 1.15  # of PyTorch's error, that ours may have; what is tested is 1.2, over other numbers
 
-_get, _set = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
 _SWITCH = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
 _ABOVE = {_SWITCH: ("cuda", "all"), ("cuda", "all"): ("generic", "all")}  # where a switch that is "none" looks next
 _one_at_a_time = threading.RLock()  # the switches belong to the process
 _said: bool | None = None  # what they said of convolutions, while they are changed here
 
 
-_old_switch = torch._C._get_cudnn_allow_tf32
 _mixed = False  # the old and the new switches were, once
 
 
@@ -43,28 +42,28 @@ def allows_tf32() -> bool:
         return _said
     if not _mixed:
         try:
-            return _old_switch()
+            return cudnn_allows_tf32()
         except RuntimeError:
             _mixed = True
-    precision = _get(*_SWITCH)
+    precision = fp32_precision(*_SWITCH)
     if precision in ("tf32", "ieee"):
         return precision == "tf32"
     try:
-        return _old_switch()
+        return cudnn_allows_tf32()
     except RuntimeError:
         return False
 
 
 def _own_setting(switch: tuple[str, str]) -> str:
     """What a switch itself is set to: reading one that is "none" gives what the one above says."""
-    read = _get(*switch)
+    read = fp32_precision(*switch)
     above = _ABOVE.get(switch)
-    if above is None or _get(*above) != read:
+    if above is None or fp32_precision(*above) != read:
         return read
     before = _own_setting(above)
-    _set(*above, "ieee" if read == "tf32" else "tf32")
-    follows = _get(*switch) != read
-    _set(*above, before)
+    set_fp32_precision(*above, "ieee" if read == "tf32" else "tf32")
+    follows = fp32_precision(*switch) != read
+    set_fp32_precision(*above, before)
     return "none" if follows else read
 
 
@@ -76,11 +75,11 @@ def without_tf32():
     with _one_at_a_time:
         outer, _said = _said, allows_tf32()
         before = _own_setting(_SWITCH)
-        _set(*_SWITCH, "ieee")
+        set_fp32_precision(*_SWITCH, "ieee")
         try:
             yield
         finally:
-            _set(*_SWITCH, before)
+            set_fp32_precision(*_SWITCH, before)
             _said = outer
 
 

@@ -13,13 +13,17 @@ import threading
 import time
 
 import torch
-import torch.utils._pytree as pytree
-from torch._subclasses import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.utils._mode_utils import no_dispatch
 from torch.overrides import TorchFunctionMode
 
 from transfuse.refusals import Slow
+from transfuse.torch_private import (
+    DisableTorchFunction,
+    FakeTensor,
+    FunctionalTensor,
+    no_dispatch,
+    pytree,
+    set_grad_enabled,
+)
 
 SECONDS = 12.0  # of the processor's, that one capture may take for a forward()
 _MODES = {"is_grad_enabled": torch.is_grad_enabled, "is_inference_mode_enabled": torch.is_inference_mode_enabled}
@@ -125,7 +129,7 @@ class Questions(TorchFunctionMode):
             function = torch.Tensor.detach  # which a tracer sees
         elif function in _REPLACES:
             self.replaces = True
-        elif function is torch._C._set_grad_enabled:
+        elif function is set_grad_enabled:
             self.switches_on |= bool(args[0]) and _MODES["is_grad_enabled"]()
         elif (function in _ATTACHED or function in _LAYOUT) and by_user():
             self.looks = True
@@ -145,7 +149,7 @@ class Questions(TorchFunctionMode):
         try:
             yield
         finally:
-            with torch._C.DisableTorchFunction(), torch.no_grad(), no_dispatch():
+            with DisableTorchFunction(), torch.no_grad(), no_dispatch():
                 for key, number in self.numbers.items():
                     self.met[key].copy_(number)
 

@@ -16,6 +16,7 @@ from transfuse.memory import peak_of, total
 from transfuse.questions import is_strided
 from transfuse.precision import allows_tf32, uses_tf32
 from transfuse.trials import capturing, traced, unseen
+from transfuse.torch_private import is_exporting, is_grad_enabled
 
 _salts = itertools.count(1)
 
@@ -103,8 +104,7 @@ class Region:
         leaves, sizes = list(arguments[: self.leaf_count]), list(arguments[self.leaf_count :])
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
         mode = self.call_mode(leaves[0], grad)
-        # (Dynamo takes is_exporting() for true whenever it traces: the flag behind it tells.)
-        if torch.compiler._is_exporting_flag:
+        if is_exporting():
             outputs = torch.ops.transfuse.run_text(leaves, self.text, sizes, mode)
         else:
             outputs = torch.ops.transfuse.run(leaves, self.handle, sizes, mode)
@@ -123,7 +123,7 @@ class Region:
         handle, eager, count = self.handle, self.eager, self.leaf_count
         choices, modes = self.choices, self.modes
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
-        program, grad_enabled = self.differentiable_program, torch._C.is_grad_enabled
+        program, grad_enabled = self.differentiable_program, is_grad_enabled
         # Leaves that no gradient flows to have no place in autograd's graph: what they come from is not to be asked for one.
         loose = set(range(count)).difference(*self.reach)
 
@@ -373,8 +373,8 @@ def _fastest(calls, like: torch.Tensor) -> list[float]:
     counts = []
     for call in calls:
         call()  # plans, compiles, loads
-        took = _round(call, 1, like)
-        counts.append(max(1, min(20, int(ROUND_SECONDS / max(took, 1e-9)))) if like.is_cuda else 1)
+        count = min(20, int(ROUND_SECONDS / max(_round(call, 1, like), 1e-9))) if like.is_cuda else 1
+        counts.append(max(1, count))
     best, spent = [float("inf")] * len(calls), 0.0
     for number in range(ROUNDS):
         for i, call in enumerate(calls):

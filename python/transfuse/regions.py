@@ -28,6 +28,7 @@ from transfuse.partition import order_edges, partition, trim
 from transfuse.region import Region
 from transfuse.sizes import SizeNodes, lower_sizes
 from transfuse.translate import Translator, Unsupported, arguments_of, functional_name, op_name, reason, value_of
+from transfuse.torch_private import HigherOrderOperator, OpOverload, move_each_
 
 CONVOLUTIONS = ("conv_transpose", "conv1d", "conv2d", "conv3d", "convolution")
 
@@ -199,9 +200,7 @@ def _lines(verdicts, where) -> list[Line]:
             kept = node.meta[KEPT]
             lines.append(Line(kept.title, kept.path, None, refusal))
             continue
-        if node.target is operator.getitem or not isinstance(
-            node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
-        ):
+        if node.target is operator.getitem or not isinstance(node.target, (OpOverload, HigherOrderOperator)):
             continue
         if op_name(node).startswith(("aten.sym_", "aten._assert", "aten.add_.Tensor")) and node not in where:
             value = value_of(node)
@@ -367,9 +366,7 @@ def batch_norm_statistics(x, weight, bias, eps, dtype):
 
 def update_statistics(buffers, momentum, values):
     """running = (1 − momentum)·running + momentum·batch, of all buffers in one launch"""
-    torch._foreach_lerp_(
-        buffers, [v.detach() for v in values], momentum
-    )  # without no_grad, which torch.export cannot load again
+    move_each_(buffers, [v.detach() for v in values], momentum)  # without no_grad, which torch.export cannot load again
 
 
 def _eager(nodes, leaves, sizes, outputs, statistics) -> GraphModule:

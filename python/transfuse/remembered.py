@@ -6,7 +6,6 @@ import threading
 import weakref
 
 import torch
-import torch.utils._pytree as pytree
 from torch import nn
 
 from transfuse import fallback, inductor, library
@@ -17,6 +16,7 @@ from transfuse.precision import allows_tf32
 from transfuse.options import Options
 from transfuse.parts import Unlike
 from transfuse.regions import Cut
+from transfuse.torch_private import is_grad_enabled, pytree
 
 
 class Entry:
@@ -164,7 +164,7 @@ class Bound:
         """Makes such calls, each with its own table of modes. `switched`: TF32 may be allowed or not."""
         region, takes, gives = self.entry.alone
         names = {"region": region.caller(), "gave_up": region.gave_up, "mode_of": region.mode_of}
-        names |= {"handle": region.handle, "grad": torch._C.is_grad_enabled}
+        names |= {"handle": region.handle, "grad": is_grad_enabled}
         if region.outputs == 1:
             names["run"], run = library.run_one, "run(leaves, handle, mode)"
         else:

@@ -11,6 +11,7 @@ from transfuse import backend, library
 from transfuse.account import Report
 from transfuse.optimize import account, arguments, is_optimized, optimize
 from transfuse.remembered import State
+from transfuse.torch_private import is_compiled
 
 
 def report(model: nn.Module) -> Report:
@@ -21,19 +22,13 @@ def report(model: nn.Module) -> Report:
         return backend.account(name)
     if is_optimized(model):
         return account(model)
-    told = backend.account(name) if any(map(_is_compiled, model.modules())) else Report(name)
+    told = backend.account(name) if any(map(is_compiled, model.modules())) else Report(name)
     for path, part in model.named_modules():
         if is_optimized(part):
             found = account(part)
             told.graphs += [replace(graph, title=f"{path}: {graph.title}") for graph in found.graphs]
             told.failures += found.failures
     return told
-
-
-def _is_compiled(module: nn.Module) -> bool:
-    from torch._dynamo import OptimizedModule
-
-    return isinstance(module, OptimizedModule) or module._compiled_call_impl is not None
 
 
 @dataclass

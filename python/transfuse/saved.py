@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch._subclasses import FakeTensorMode
 
 from transfuse.trials import seen
+from transfuse.torch_private import FakeTensorMode
 
 MOST_COPIED = 1 << 16  # elements of a tensor that is copied so that it may change: biases, and shifts of norms
 

@@ -10,13 +10,14 @@ import warnings
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.utils import parametrize
 
+from transfuse.torch_private import (
+    BACKENDS_OFF, BATCH_NORM, PARAMETRIZATIONS_KEPT, PATCH_METHOD, PRINT, BatchNorm, ensure_cuda_device_guard, replaced,
+)  # fmt: skip
 from transfuse.trials import capture_by_this_thread, capturing
 
 _lock = threading.RLock()
-_original_batch_norm = _BatchNorm.forward
+_original_batch_norm = BatchNorm.forward
 
 
 def _batch_norm_forward(self, x):
@@ -37,45 +38,32 @@ def _batch_norm_forward(self, x):
 def capturing_here():
     """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that. What
     torch.nn.utils.parametrize.cached() keeps, it neither reads nor adds to. (One thread at a time.)"""
-    from torch.fx._symbolic_trace import _Patcher
-
-    patch_method = _Patcher.patch_method
     owner = threading.get_ident()
 
-    def patch_here(self, cls, name, new, deduplicate=True):
-        old = getattr(cls, name)
+    def for_this_thread(patch_method):
+        def patch(self, cls, name, new, deduplicate=True):
+            old = getattr(cls, name)
 
-        @functools.wraps(old)
-        def choose(*args, **kwargs):
-            return (new if threading.get_ident() == owner else old)(*args, **kwargs)
+            @functools.wraps(old)
+            def choose(*args, **kwargs):
+                return (new if threading.get_ident() == owner else old)(*args, **kwargs)
 
-        patch_method(self, cls, name, choose, deduplicate)
+            patch_method(self, cls, name, choose, deduplicate)
 
-    with _lock, capture_by_this_thread(), _quiet(), _backends_as_they_are():
-        _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
-        cached, parametrize._cache_enabled = parametrize._cache_enabled, 0
-        try:
-            yield
-        finally:
-            parametrize._cache_enabled = cached
-            _BatchNorm.forward, _Patcher.patch_method = _original_batch_norm, patch_method
+        return patch
 
-
-@contextlib.contextmanager
-def _backends_as_they_are():
-    """torch.export switches cuDNN and oneDNN off for the whole process while it traces, and sets their precision anew, lest an
-    operator be one of theirs: what is traced before autograd decomposes anything never is."""
-    from torch.export import _trace
-
-    before = getattr(_trace, "_ignore_backend_decomps", None)
-    if before is None:
+    with (
+        _lock,
+        capture_by_this_thread(),
+        _quiet(),
+        replaced(PATCH_METHOD, for_this_thread),
+        replaced(PARAMETRIZATIONS_KEPT, lambda _: 0),
+        replaced(BATCH_NORM, lambda _: _batch_norm_forward),
+        # It switches cuDNN and oneDNN off for the whole process while it traces, and sets their precision anew, lest an operator be
+        # one of theirs: what is traced before autograd decomposes anything never is.
+        replaced(BACKENDS_OFF, lambda _: contextlib.nullcontext),
+    ):
         yield
-        return
-    _trace._ignore_backend_decomps = contextlib.nullcontext
-    try:
-        yield
-    finally:
-        _trace._ignore_backend_decomps = before
 
 
 class _OfThisThread(type):
@@ -93,23 +81,20 @@ class _WhileCapturing(Warning, metaclass=_OfThisThread):
 def _quiet():
     """torch.export warns, prints the graph it could not finish, and logs what tensors do not fit; what is said of it here is one
     warning, or the error that PyTorch raises for such a call. Other threads' warnings are none of its business."""
-    from torch.export import _trace
-
     loggers = [
         logging.getLogger(f"torch.{name}") for name in ("fx.experimental.symbolic_shapes", "_subclasses.fake_tensor")
     ]
     levels = [logger.level for logger in loggers]
     for logger, level in zip(loggers, (logging.ERROR, logging.CRITICAL)):
         logger.setLevel(level)
-    _trace.print = lambda *_, **__: None
     warnings.simplefilter("ignore", _WhileCapturing)
     ignored = warnings.filters[0]
     try:
-        yield
+        with replaced(PRINT, lambda _: lambda *_, **__: None, missing=print):
+            yield
     finally:
         with contextlib.suppress(ValueError):  # somebody has set the filters anew
             warnings.filters.remove(ignored)
-        del _trace.print
         for logger, level in zip(loggers, levels):
             logger.setLevel(level)
 
@@ -118,7 +103,7 @@ def _quiet():
 def anchor_device_guard() -> None:
     """Without a GPU, PyTorch's tracing replaces the CUDA device guard by a thread-local object of the thread that traces first, and
     goes on using it when that thread is gone: a crash, wherever short-lived threads capture. So the first is one that stays."""
-    set_guard = getattr(torch._C, "_ensureCUDADeviceGuardSet", None)
+    set_guard = ensure_cuda_device_guard
     if set_guard is None or torch.cuda.is_available():
         return
     if threading.current_thread() is threading.main_thread():

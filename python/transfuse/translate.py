@@ -16,6 +16,7 @@ import torch
 from torch.fx import Node
 
 from transfuse.library import DTYPES
+from transfuse.torch_private import OpOverload
 
 TABLE: dict[str, Callable] = {}
 FLOATS = tuple(DTYPES)
@@ -66,7 +67,7 @@ def functional_name(name: str) -> str:
 def is_inplace(node: Node) -> bool:
     return (
         node.op == "call_function"
-        and isinstance(node.target, torch._ops.OpOverload)
+        and isinstance(node.target, OpOverload)
         and re.match(r"^aten\.\w*[a-z0-9]_\.", op_name(node)) is not None
         and not op_name(node).startswith("aten.__")
     )
@@ -229,7 +230,7 @@ def tensor(argument):
 
 def check(node: Node) -> tuple[Callable, list]:
     """The handler and the arguments of a node, or Unsupported."""
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
         raise Unsupported("no ATen operator")
     name = functional_name(op_name(node)) if is_inplace(node) else op_name(node)
     handler = TABLE.get(name)

@@ -3,8 +3,9 @@
 import contextlib
 import threading
 
-import torch
 from torch.compiler import is_compiling, is_dynamo_compiling
+
+from transfuse.torch_private import suspend_saved_tensors_hooks
 
 capturer: int | None = None  # the thread that captures a model for optimize(): one at a time
 
@@ -29,25 +30,22 @@ def capture_by_this_thread():
         capturer = before
 
 
-_suspend = torch._C._autograd._saved_tensors_hooks_set_tracing
-
-
 @contextlib.contextmanager
 def seen():
     """Hooks see what is saved, even in a trial."""
-    before = _suspend(False)
+    before = suspend_saved_tensors_hooks(False)
     try:
         yield
     finally:
-        _suspend(before)
+        suspend_saved_tensors_hooks(before)
 
 
 @contextlib.contextmanager
 def unseen():
     """What a trial saves for its backward is not shown to hooks that see what the call saves: torch.utils.checkpoint counts these,
     and would find fewer when it repeats the call."""
-    before = _suspend(True)
+    before = suspend_saved_tensors_hooks(True)
     try:
         yield
     finally:
-        _suspend(before)
+        suspend_saved_tensors_hooks(before)

@@ -1,0 +1,24 @@
+"""PyTorch's private names stand in one file."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import transfuse
+
+PRIVATE = re.compile(
+    r"\btorch(\.[A-Za-z]\w*)*\._[A-Za-z][\w.]*"  # torch._C, torch.fx._symbolic_trace
+    r"|\bimport torch\S*\._"
+    r"|\bfrom torch\S* import [^#\n]*\b_[A-Za-z]\w*"
+)
+# Operators and objects of PyTorch's public modules whose names begin so.
+ALLOWED = ("torch.ops.", "torch.__", "torch.Tensor.", "torch.inference_mode.__", "torch._dynamo.backends.registry")
+
+
+@pytest.mark.parametrize("file", sorted(Path(transfuse.__file__).parent.glob("*.py")), ids=lambda file: file.name)
+def test_private_names_stand_in_one_file(file):
+    if file.name == "torch_private.py":
+        return
+    found = [match.group() for match in PRIVATE.finditer(file.read_text())]
+    assert [name for name in found if not name.startswith(ALLOWED)] == []
