@@ -91,7 +91,8 @@ private:
             box.n = n + i;
             work.programs.push_back(
                 std::make_unique<TileRun<T>>(*program_, call.bound, scratch, box, closed_ ? box : this->pooled(box),
-                                             box.n * spatial + tile % spatial, kernels<T>().panel_rows));
+                                             box.n * spatial + tile % spatial, kernels<T>().panel_rows,
+                                             channel_of(begin), channel_of(end) - channel_of(begin)));
         }
         LineStager<T> stager(g, call.x, this->prologue_.get(), call.prologue.get(), this->prologue_slot_, scratch);
         work.patch = scratch.acquire<T>(g.chunk * g.all_lines() * g.line_pitch + row_padding);
@@ -115,6 +116,13 @@ private:
             for (int64_t p = first; p < last; ++p) complete(call, work, group, first, p);
         }
         for (const auto& program : work.programs) program->finish();
+    }
+
+    // The channel that a panel, counted over all groups, begins with.
+    int64_t channel_of(int64_t panel) const {
+        const auto panels = static_cast<int64_t>(weights_.panels().size());
+        const int64_t first = panel % panels ? weights_.panels()[static_cast<size_t>(panel % panels)].first : 0;
+        return panel / panels * geometry_.outs + first;
     }
 
     T* sums_of(const Work& work, int64_t first, int64_t panel) const {

@@ -18,6 +18,8 @@ void evaluate_movement(const Node& node, std::span<const TensorView> args, const
 void evaluate_reduction(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_pool(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_lattice(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
+// False where a lattice is small, or no dense pass expresses it: then nothing is done.
+bool evaluate_lattice_dense(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_correlate(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_covariance(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_boxes(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);

@@ -1,4 +1,5 @@
-// Lattice convolutions on extents of 1 as small products, others (and box sums) element by element.
+// Lattice convolutions on extents of 1 as small products, large ones as a dense pass, others (and box sums) element by
+// element.
 #include <algorithm>
 
 #include "algebra/integer.h"
@@ -97,6 +98,7 @@ void evaluate_lattice(const Node& node, std::span<const TensorView> args, const 
         if (out.dtype == DType::f64) return small_product<double>(axes, args, out, threads);
         return small_product<float>(axes, args, out, threads);
     }
+    if (evaluate_lattice_dense(node, args, out, threads)) return;
     const int64_t terms = std::max<int64_t>(1, in * numel(Sizes(w.shape.begin() + 3, w.shape.end())));
     for_each_element(
         out, threads,

@@ -51,8 +51,10 @@ GridReduction::GridReduction(const Node& node, const Type& x, const Tiling& tili
     entries_ = channels_ * kept_[0] * kept_[1] * kept_[2];
 }
 
-void GridReduction::begin(double* slot) const {
-    for (int64_t e = 0; e < entries_; ++e) {
+void GridReduction::begin(double* slot, int64_t first, int64_t count) const {
+    const bool one = reduced_[1] || channels_ == 1;
+    const int64_t begin = one ? 0 : entry(first, 0, 0), end = one ? entries_ : entry(first + count, 0, 0);
+    for (int64_t e = begin; e < end; ++e) {
         double* entry = slot + e * width_;
         for (int64_t i = 0; i < width_; ++i) entry[i] = 0;
         if (op_ == Op::amax || op_ == Op::logsumexp) entry[0] = -infinity;

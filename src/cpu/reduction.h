@@ -28,7 +28,8 @@ public:
     int64_t slot_doubles() const { return entries_ * width_; }
     size_t slots_bytes() const { return static_cast<size_t>(tiling_.tiles() * slot_doubles()) * sizeof(double); }
 
-    void begin(double* slot) const;
+    // Before anything is taken in of channels first … first + count; all of them where they are reduced.
+    void begin(double* slot, int64_t first, int64_t count) const;
     // Takes in channel c of the value on a tile.
     template <class T>
     void add(double* slot, const Box& box, int64_t c, const T* plane) const;

@@ -290,6 +290,8 @@ private:
             if (reduced < 0) return false;
             slot(reduced).grid_sinks.push_back(static_cast<int>(program_->grids_.size()));
             program_->grids_.push_back({reduced, step.value});
+            const Sizes& dims = graph_[step.value].attributes.integers(Key::dims);
+            if (std::find(dims.begin(), dims.end(), 1) != dims.end()) program_->reduces_channels_ = true;
         }
         return true;
     }
@@ -316,7 +318,7 @@ int TileProgram::slot_of(ValueId value) const {
 }
 
 bool TileProgram::cuts_channels() const {
-    return stages_ == 1 && grids_.empty() && steps_[0].once.empty() && steps_[0].barrier.empty();
+    return stages_ == 1 && !reduces_channels_ && steps_[0].once.empty() && steps_[0].barrier.empty();
 }
 
 int64_t TileProgram::resident_bytes(int64_t elements, int64_t element_bytes) const {

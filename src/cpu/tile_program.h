@@ -5,6 +5,7 @@
 // Within a stage, values without a channel axis are computed once, then the channels follow.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -102,7 +103,7 @@ private:
     std::vector<StoreSink> stores_;
     std::vector<GridSink> grids_;
     int given_ = -1, stages_ = 1, registers_ = 0;
-    bool whole_planes_ = false;
+    bool whole_planes_ = false, reduces_channels_ = false;
 };
 
 // Where the memory operands of a program lie in one call, and the slots of its reductions.
@@ -119,9 +120,10 @@ template <class T>
 class TileRun {
 public:
     // box: the tile on the grid; pooled: on the pooled grid; tile: its index, which names the slots of its partial
-    // sums.
+    // sums. Where others see to the other channels of the tile, only those given are this one's.
     TileRun(const TileProgram& program, const BoundProgram& bound, Scratch& scratch, const Box& box, const Box& pooled,
-            int64_t tile, int64_t block_channels);
+            int64_t tile, int64_t block_channels, int64_t first_channel = 0,
+            int64_t channels = std::numeric_limits<int64_t>::max());
 
     T* given_planes() const { return given_; }  // resident given planes, all channels; null where there are none
     // Stage 0 for channels c … c + count, the given planes of which lie `pitch` apart.

@@ -6,7 +6,7 @@ namespace transfuse::cpu {
 
 template <class T>
 TileRun<T>::TileRun(const TileProgram& program, const BoundProgram& bound, Scratch& scratch, const Box& box,
-                    const Box& pooled, int64_t tile, int64_t block_channels)
+                    const Box& pooled, int64_t tile, int64_t block_channels, int64_t first_channel, int64_t channels)
     : program_(program), bound_(bound), boxes_{box, pooled}, tile_(tile), block_channels_(block_channels) {
     const size_t count = program.slots_.size();
     base_.assign(count, nullptr);
@@ -38,7 +38,8 @@ TileRun<T>::TileRun(const TileProgram& program, const BoundProgram& bound, Scrat
         if (slot.given) given_ = base_[s];
     }
     for (size_t g = 0; g < bound.reductions.size(); ++g)
-        bound.reductions[g]->begin(bound.partials[g] + tile * bound.reductions[g]->slot_doubles());
+        bound.reductions[g]->begin(bound.partials[g] + tile * bound.reductions[g]->slot_doubles(), first_channel,
+                                   std::min(channels, program.channels() - first_channel));
 }
 
 template <class T>

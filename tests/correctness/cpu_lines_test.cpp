@@ -3,6 +3,7 @@
 #include <cfenv>
 
 #include "cpu/dense_frame.h"
+#include "cpu/primitive.h"
 #include "cpu/thread_pool.h"
 #include "cpu_check.h"
 #include "random_graphs.h"
@@ -183,6 +184,36 @@ TEST(CpuLines, ChangedWeightsAreSeen) {
             }
             EXPECT_EQ(run(leaves[1]), first);
         }
+    }
+}
+
+// Where no pass expresses what a convolution stands in, it goes alone, and is as exact as what goes step by step.
+TEST(CpuLines, AloneInFp64) {
+    for (const char* text :
+         {"graph g { %x = input f32[2,48,12,11] %w = param f32[48,40,3,3] %b = param f32[40] %y = conv_transpose(%x, "
+          "%w, %b) stride=[2,1] return %y }",
+          "graph g { %x = input f16[1,36,24,25] %w = param f16[12,6,5,5] %y = conv(%x, %w) groups=6 return %y }",
+          "graph g { %x = input f32[3,5,4000] %w = param f32[7,5,3] %y = conv(%x, %w) return %y }"}) {
+        const Plan ready = plan_for_cpu(parse(text));
+        const Graph& graph = ready.graph;
+        const Node& node = graph[ready.passes.back().anchor];
+        ASSERT_EQ(node.op, Op::lattice);
+        auto leaves = random_leaves(graph, 37);
+        std::vector<HostTensor> tensors;
+        for (size_t i = 0; i < leaves.size(); ++i) {
+            const Type& type = graph[graph.leaves()[i]].type;
+            leaves[i] = rounded(leaves[i], type.dtype);
+            tensors.emplace_back(type, Layout::contiguous).fill(leaves[i]);
+        }
+        HostTensor y({DType::f64, node.type.shape}, Layout::channels_last);
+        std::vector<TensorView> leaf_views, args;
+        for (HostTensor& t : tensors) leaf_views.push_back(t.view());
+        const cpu::Memory memory(ready, leaf_views, {});
+        for (ValueId arg : node.args) args.push_back(memory.source(arg));
+        ASSERT_TRUE(cpu::evaluate_lattice_dense(node, args, y.view(), 2));
+        std::string why;
+        EXPECT_TRUE(close({y.values()}, evaluate(graph, leaves), 1e-13, &why)) << why;
+        EXPECT_TRUE(y.guards_hold());
     }
 }
 
