@@ -46,6 +46,7 @@ std::span<const Rule> constant_rules();
 std::span<const Rule> reduction_rules();
 std::span<const Rule> centred_rules();
 std::span<const Rule> collapse_rules();
+std::span<const Rule> box_rules();
 std::span<const Rule> compose_rules();
 std::span<const Rule> sequence_rules();
 std::span<const Rule> sum_rules();

@@ -1,4 +1,4 @@
-// Weighted sums over the image, and sums of several branches, move before convolutions.
+// Weighted sums over the image, sums of several branches and means of several layers move before convolutions.
 #include "random_layers.h"
 
 namespace transfuse::tests {
@@ -76,6 +76,45 @@ TEST(rules_weighted, through_sums_of_branches) {
         for (const Node& node : d.rewritten.nodes())
             EXPECT_TRUE(node.op != Op::lattice || numel(node.type.shape) == 8) << explain(d);
     }
+}
+
+// A mean of several layers: box sums of the input of the first.
+TEST(rules_weighted, means_of_random_layers_are_exact) {
+    int fired = 0;
+    for (uint64_t seed = 0; seed < 800 && !HasFailure(); ++seed) {
+        Random random(seed);
+        const auto d = static_cast<size_t>(random.between(1, 3));
+        const Layer a = Layer::random(random, d, random.pick(Sizes{1, 1, 2, 4})),
+                    b = Layer::random(random, d, random.pick(Sizes{1, 2, 4}));
+        Sizes x = {2, 4};
+        for (size_t i = 0; i < d; ++i) x.push_back(random.between(3, d == 3 ? 4 : 7));
+        const std::string dims = d == 1 ? "2" : d == 2 ? "2,3" : "2,3,4";
+        const auto graph = valid(
+            "%x = input f64" + list(x) + "\n%w = " + a.weight(4, 8) + "\n%v = " + b.weight(8, 4) +
+            "\n%b = param f64[8]\n%c = param f64[4]\n%y = " + a.call(random.chance(0.7) ? "%x, %w, %b" : "%x, %w") +
+            "\n%z = " + b.call(random.chance(0.7) ? "%y, %v, %c" : "%y, %v") +
+            "\n%m = " + (random.chance(0.5) ? "sum" : "mean") + "(%z) dims=[" + dims + "]\nreturn %m");
+        if (!graph) continue;
+        RewriteOptions options;
+        options.heed_cost = false;
+        if (seed % 2) options.without = {"compose_lattices"};
+        const Derivation d2 = expect_exact(*graph, options, seed, 1e-11);
+        fired += count(d2, "collapse_boxes");
+    }
+    EXPECT_GT(fired, 250);
+}
+
+TEST(rules_weighted, boxes_of_a_convolution) {
+    RewriteOptions options;
+    options.heed_cost = false;
+    const std::string body =
+        "%x = input f64[2,3,6,7]\n%w = param f64[3,4,3,3]\n%b = param f64[4]\n%y = conv_transpose(%x, %w, %b) "
+        "stride=[2,2]\n%z = box_sums(%y) dims=[2,3] counts=[2,1] los=[0,1,0] his=[11,12,14] steps=[1,3,2]\n";
+    const Derivation d = expect_fires("collapse_boxes", body + "return %z");
+    EXPECT_EQ(count(d.rewritten, Op::box_sums), 1);
+    expect_stays("collapse_boxes",
+                 "%x = input f64[2,3,6,7]\n%w = param f64[3,4,3,3]\n%y = conv_transpose(%x, "
+                 "%w)\n%r = relu(%y)\n%z = mean(%r) dims=[2,3]\nreturn %z");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 # The mean behind a residual of two upsamplings of two inputs and an input: the convolutions collapse, the input is read once.
 # cheapest: 10 Mflop, 3 passes
+# gradient: 4.1 Mflop
 graph mean_of_residual {
   %x = input f32[4,64,48,48]
   %u = input f32[4,32,48,48]

@@ -1,5 +1,6 @@
 # The mean of ConvT(x) + 1x1(nearest x2 of x): both collapse.
 # cheapest: 4 Mflop, 1 pass
+# gradient: 4.1 Mflop
 graph mean_of_upsamplings {
   %x = input f32[4,64,48,48]
   %w = param f32[64,128,4,4]

@@ -1,5 +1,6 @@
 # Σ wᵢ·conv(xᵢ) with one weight: the inputs are added first.
 # cheapest: 168 Mflop, 1 pass
+# gradient: 335 Mflop
 graph one_weight {
   %x1 = input f32[4,32,48,48]
   %x2 = input f32[4,32,48,48]

@@ -1,5 +1,6 @@
 # 3x3 to many channels, then 1x1 to few.
 # cheapest: 83.9 Mflop, 1 pass
+# gradient: 170 Mflop
 graph narrowing {
   %x = input f32[4,64,48,48]
   %w1 = param f32[128,64,3,3]

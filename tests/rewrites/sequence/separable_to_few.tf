@@ -1,5 +1,6 @@
 # A depthwise convolution, then 1x1 to few channels: of less work apart, of less memory together.
 # cheapest: 36 Mflop, 1 pass
+# gradient: 62.3 Mflop
 graph separable_to_few {
   %x = input f32[4,64,48,48]
   %w1 = param f32[64,1,3,3]

@@ -1,5 +1,6 @@
 # 1x1, 3x3, 1x1 without padding between: one 3x3.
 # cheapest: 43 Mflop, 1 pass
+# gradient: 86.7 Mflop
 graph three {
   %x = input f32[4,32,48,48]
   %w1 = param f32[64,32,1,1]

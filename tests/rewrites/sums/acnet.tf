@@ -1,5 +1,6 @@
 # ACNet: 3x3 + 3x1 + 1x3 of one input.
 # cheapest: 662 Mflop, 1 pass
+# gradient: 1329 Mflop
 graph acnet {
   %x = input f32[4,64,48,48]
   %w = param f32[64,64,3,3]
