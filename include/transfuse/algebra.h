@@ -44,6 +44,7 @@ struct RewriteOptions {
     bool heed_cost = true;                    // false: exact rules fire even where the cost model sees no gain (tests)
     bool forks = true;                        // a convolution may stand in two forms at once, dense and collapsed, say
     Prices prices = {};                       // of the device it is for
+    bool outer_first = false;                 // of convolutions in a row the last two are made one first
 };
 
 Derivation rewrite(const Graph& graph, const RewriteOptions& options = {});

@@ -18,7 +18,7 @@ namespace transfuse {
 namespace {
 
 ValueId compose_lattices(Rewriter& r, ValueId id) {
-    if (r.is_parameter(id) || !r.is_parameter(r.arg(id, 1))) return -1;
+    if (r.is_parameter(id) || !r.is_parameter(r.arg(id, 1)) || r.waits_for_outer()) return -1;
     const Channelwise chain = channelwise(r, r.arg(id));
     if (!r.is(chain.y, Op::lattice)) return -1;
     const ValueId y = chain.y, x = r.arg(y), first = r.arg(y, 1), second = r.arg(id, 1);
@@ -64,7 +64,7 @@ ValueId compose_lattices(Rewriter& r, ValueId id) {
 
 std::span<const Rule> sequence_rules() {
     static const std::vector<Rule> rules = {
-        {"compose_lattices", Family::compose, {Op::lattice}, compose_lattices},
+        {"compose_lattices", Family::compose, {Op::lattice}, compose_lattices, false, nullptr, true},
     };
     return rules;
 }

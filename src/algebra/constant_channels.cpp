@@ -80,7 +80,7 @@ ValueId constant_channels(Rewriter& r, ValueId id) {
     const DType dtype = node.type.dtype;
     const bool single = std::all_of(classes->begin(), classes->end(), [](const auto& c) { return c.single(); });
     // Of 16 bits what is not a bias would be added after the product was rounded.
-    if (is_sixteen_bit(dtype) && !constants.empty() && !parameters) return -1;
+    if (is_sixteen_bit(dtype) && !constants.empty() && !(parameters && batch == 1 && single)) return -1;
     if (std::any_of(constants.begin(), constants.end(), [&](ValueId e) { return r.shape(e)[0] != batch; })) {
         for (ValueId& e : constants) {
             Sizes shape = r.shape(e);

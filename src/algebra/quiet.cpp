@@ -8,7 +8,8 @@ namespace {
 
 bool alike(const RewriteOptions& a, const RewriteOptions& b) {
     return a.inference == b.inference && a.differentiated == b.differentiated && a.without == b.without &&
-           a.only == b.only && a.heed_cost == b.heed_cost && a.forks == b.forks && a.prices == b.prices;
+           a.only == b.only && a.heed_cost == b.heed_cost && a.forks == b.forks && a.prices == b.prices &&
+           a.outer_first == b.outer_first;
 }
 
 }  // namespace

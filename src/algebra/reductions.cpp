@@ -173,24 +173,34 @@ ValueId sum_is_mean(Rewriter& r, ValueId id) {
     return negative ? negate(r, mean) : mean;
 }
 
+// The operands of a sum or difference, each of the size of the result; empty where one is a number or of another type.
+std::vector<ValueId> summands(Rewriter& r, ValueId v) {
+    if (!r.is(v, Op::add) && !r.is(v, Op::sub)) return {};
+    const Node node = r[v];
+    std::vector<ValueId> whole;
+    for (const ValueId arg : node.args) {
+        if (r.rank(arg) == 0 || r.dtype(arg) != node.type.dtype) return {};
+        whole.push_back(expand(r, arg, node.type.shape));
+    }
+    return whole;
+}
+
 // A reduction moved before the convolutions its operand is made of, branch by branch; −1 where there is none to move
 // before.
 ValueId reduced_apart(Rewriter& r, Op op, ValueId v, const Sizes& dims, int depth) {
     const ValueId whole = reduce(r, op, v, dims);
     if (whole == v || !r.is(whole, op)) return -1;
     if (const ValueId moved = moved_before(r, whole); moved >= 0) return moved;
-    if ((!r.is(v, Op::add) && !r.is(v, Op::sub)) || depth == 0) return -1;
-    const Node node = r[v];
-    for (ValueId arg : node.args)
-        if (r[arg].type != node.type) return -1;
-    ValueId parts[2];
+    if (depth == 0) return -1;
+    const Op sum = r.op(v);
+    std::vector<ValueId> parts = summands(r, v);
     bool any = false;
-    for (size_t i = 0; i < 2; ++i) {
-        const ValueId moved = reduced_apart(r, op, node.args[i], dims, depth - 1);
+    for (ValueId& part : parts) {
+        const ValueId moved = reduced_apart(r, op, part, dims, depth - 1);
         any = any || moved >= 0;
-        parts[i] = moved >= 0 ? moved : reduce(r, op, node.args[i], dims);
+        part = moved >= 0 ? moved : reduce(r, op, part, dims);
     }
-    return any ? binary(r, node.op, parts[0], parts[1]) : -1;
+    return any ? binary(r, sum, parts[0], parts[1]) : -1;
 }
 
 // mean(a + b) = mean(a) + mean(b), where one of them is a convolution the mean can move before.
@@ -199,11 +209,10 @@ ValueId reduce_sum_of_two(Rewriter& r, ValueId id) {
     if (r.is_moment() || (!r.is(sum, Op::add) && !r.is(sum, Op::sub)) || !r[id].attributes.flag(Key::keepdim))
         return -1;
     const Op op = r.op(id);
+    const Type type = r[id].type;
     const Sizes dims = r[id].attributes.integers(Key::dims);
-    for (ValueId arg : r[sum].args)
-        if (r[arg].type != r[sum].type) return -1;
     const ValueId moved = reduced_apart(r, op, sum, dims, 8);
-    if (moved < 0) return -1;
+    if (moved < 0 || r[moved].type != type) return -1;
     r.say(name(op), " of two values taken apart");
     return moved;
 }

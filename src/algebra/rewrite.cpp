@@ -55,6 +55,7 @@ struct Rules {
     const Dispatch& table;
     const RewriteOptions& options;
     std::vector<Step>* steps;  // where firings are told; null: nobody asks
+    int& competed;             // firings of rules that compete
 };
 
 // Tries the rules on one value until none applies; returns what stands for it.
@@ -92,6 +93,7 @@ ValueId improve(Rewriter& r, ValueId id, const Rules& rules, const Cost& rest) {
                 step.after += rest;
                 rules.steps->push_back(std::move(step));
             }
+            rules.competed += rule->competes;
             id = next;
             fired = true;
             break;
@@ -211,10 +213,11 @@ bool may_take_variance(const Graph& graph) {
 }
 
 // Rounds to a fixed point; true if any rule fired.
-bool run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<Step>* steps, Quiet* quiet = nullptr) {
+bool run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<Step>* steps, int& competed,
+         Quiet* quiet = nullptr) {
     const bool usual = options.without.empty() && options.only.empty();
     const Dispatch own = usual ? Dispatch{} : dispatch(options, stage);
-    const Rules rules{stage, usual ? usual_dispatch(stage) : own, options, steps};
+    const Rules rules{stage, usual ? usual_dispatch(stage) : own, options, steps, competed};
     bool fired = round(now, rules, quiet);
     for (int rounds = 1; fired && rounds < most_rounds; ++rounds)
         if (!round(now, rules)) break;
@@ -222,17 +225,53 @@ bool run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<St
 }
 
 // lowered: what lowering the graph gives, where it is known.
-Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptions& options) {
+Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptions& options, int& competed) {
     Derivation derivation;
     derivation.written = graph;
     Priced now = lowered ? Priced(*lowered) : Priced(graph);
     std::vector<Step>* const steps = lowered ? nullptr : &derivation.steps;
-    if (!lowered) run(Stage::lowering, now, options, steps);
-    const bool fired = run(Stage::usual, now, options, steps, lowered ? lowered->quiet.get() : nullptr);
+    if (!lowered) run(Stage::lowering, now, options, steps, competed);
+    const bool fired = run(Stage::usual, now, options, steps, competed, lowered ? lowered->quiet.get() : nullptr);
     if (may_be_finished(now.graph, lowered && !fired ? &lowered->quiet->survey : nullptr))
-        run(Stage::finishing, now, options, steps);
+        run(Stage::finishing, now, options, steps, competed);
     derivation.rewritten = now.graph;
     return derivation;
+}
+
+// What decides between orders of rules: products of weights are dear (pays() of channelwise.h).
+double dearness(const Graph& graph) {
+    const std::vector<bool> parameter = parameter_values(graph);
+    double sum = objective(graph);
+    for (ValueId id = 0; id < graph.size(); ++id)
+        if (parameter[static_cast<size_t>(id)]) sum += 63 * cost(graph, id).flops;
+    return sum;
+}
+
+// Convolutions in a row are made one from the first two on. Where that happened several times they may better begin
+// with the last two, and where means are taken they may better stay, as the mean goes through all of them.
+Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptions& options) {
+    int competed = 0;
+    Derivation best = derive(graph, lowered, options, competed);
+    if (competed == 0 || !options.heed_cost) return best;
+    const auto weigh = [&](const RewriteOptions& others, const char* what) {
+        int ignored = 0;
+        Derivation other = derive(graph, lowered, others, ignored);
+        const Cost now = cost(best.rewritten), then = cost(other.rewritten);
+        if (!cheaper(dearness(other.rewritten) < dearness(best.rewritten))) return;
+        if (!lowered) other.steps.push_back({"weighed", what, now, then});
+        best = std::move(other);
+    };
+    if (competed > 1) {
+        RewriteOptions others = options;
+        others.outer_first = true;
+        weigh(others, "convolutions in a row are made one from the last two on");
+    }
+    if (std::ranges::any_of(best.rewritten.nodes(), [](const Node& node) { return node.op == Op::box_sums; })) {
+        RewriteOptions others = options;
+        others.without.emplace_back("compose_lattices");
+        weigh(others, "means go through convolutions that stay apart");
+    }
+    return best;
 }
 
 Derivation rewrite(const Graph& graph, const Lowered* lowered, const RewriteOptions& options) {
@@ -272,7 +311,8 @@ Graph rewrite_lowered(const Lowered& lowered, const RewriteOptions& options) {
 
 Lowered lowered(const Graph& written) {
     Priced now(written);
-    run(Stage::lowering, now, {}, nullptr);
+    int ignored = 0;
+    run(Stage::lowering, now, {}, nullptr, ignored);
     return {now.graph.that_grows(), now.costs, std::make_shared<Quiet>(now.graph)};
 }
 

@@ -82,6 +82,19 @@ Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
         for (size_t i = 0; i < node.args.size(); ++i)
             if (!(product && i == 0) && !(values[id].pointwise && loaded)) otherwise[at(node.args[i])] = true;
     }
+    std::vector<bool> alone(count, true);  // used as what is composed alone
+    for (ValueId output : graph.outputs()) alone[at(output)] = false;
+    for (size_t id = count; id-- > 0;) {
+        const Node& node = graph.nodes()[id];
+        const bool composed = values[id].composed = values[id].uses > 0 && alone[id];
+        const bool product = node.op == Op::conv || node.op == Op::conv_transpose || node.op == Op::lattice;
+        const bool affine = node.op == Op::mul || node.op == Op::div || node.op == Op::add || node.op == Op::sub ||
+                            node.op == Op::neg || (node.op == Op::batch_norm && !node.attributes.flag(Key::training));
+        size_t fed = 0;  // operands that depend on inputs
+        for (ValueId arg : node.args) fed += !values[at(arg)].parameter;
+        for (size_t i = 0; i < node.args.size(); ++i)
+            if (!(product && i == 0) && !(affine && composed && fed == 1)) alone[at(node.args[i])] = false;
+    }
     for (ValueId c = 0; c < graph.size(); ++c) {
         if (graph[c].op != Op::covariance) continue;
         for (size_t id = 0; id < count; ++id) {
@@ -99,6 +112,7 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told,
       differentiated_(options.differentiated),
       forks_(options.forks),
       heeds_cost_(options.heed_cost),
+      outer_first_(options.outer_first),
       told_(told),
       prices_(options.prices),
       builder_(graph.name()),
@@ -208,6 +222,7 @@ ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     const Survey::Value& seen = old_[at(old)];
     candidate_is_moment_ = seen.moment;
     candidate_is_loaded_ = seen.loaded;
+    candidate_is_composed_ = seen.composed;
     candidate_covariance_ = seen.covariance < 0 ? nullptr : &graph_[seen.covariance].attributes;
     ValueId id = old;
     if (!copied_) {  // what follows, said shortly: its operands are alive, and for each the use that was kept is this

@@ -25,6 +25,7 @@ struct Survey {
         bool convolution = false, leaf = false, pointwise = false;
         bool moment = false;      // a first moment of a variance
         bool loaded = false;      // convolutions alone read it
+        bool composed = false;    // convolutions alone read it, through scales and shifts by parameters at most
         ValueId covariance = -1;  // of the same input, beside the mean of box sums that it is
     };
     std::vector<Value> values;
@@ -56,6 +57,8 @@ public:
     bool is_moment() const { return candidate_is_moment_; }
     // Convolutions alone read the candidate, as their input or by way of pointwise ops: they make it while they load.
     bool is_loaded() const { return candidate_is_loaded_; }
+    // It waits for the convolutions behind the candidate to be made one first.
+    bool waits_for_outer() const { return outer_first_ && candidate_is_composed_; }
 
     // Of a covariance of the input of the box sums whose mean the candidate is; null: there is none.
     const Attributes* covariance_beside() const { return candidate_covariance_; }
@@ -123,14 +126,14 @@ private:
     void charge(const Known& value, double sign);
 
     const Graph& graph_;
-    bool inference_, differentiated_, forks_, heeds_cost_, told_;
+    bool inference_, differentiated_, forks_, heeds_cost_, outer_first_, told_;
     const Prices prices_;
     Builder builder_;
     bool copied_ = false;       // else the values so far are the graph's first ones
     std::vector<ValueId> now_;  // old value -> what stands for it
     const std::unique_ptr<const Survey> own_;
     const std::vector<Survey::Value>& old_;  // of the old values
-    bool candidate_is_moment_ = false, candidate_is_loaded_ = false;
+    bool candidate_is_moment_ = false, candidate_is_loaded_ = false, candidate_is_composed_ = false;
     const Attributes* candidate_covariance_ = nullptr;
     std::vector<Known> known_;
     std::vector<ValueId> born_;

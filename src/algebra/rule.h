@@ -30,6 +30,7 @@ struct Rule {
     // Of a value: no extent of an input decides whether the rule applies to it, what it makes, and that this is
     // cheaper. Null: of none.
     bool (*at_any_size)(const Rewriter& r, ValueId id) = nullptr;
+    bool competes = false;  // with itself and others for the same values: other orders are weighed (rewrite.cpp)
 };
 
 // Every op that works element by element, cast and detach included.

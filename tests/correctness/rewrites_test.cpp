@@ -28,6 +28,34 @@ TEST_P(Rewrites, AreExact) {
     }
 }
 
+double rms(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b) {
+    double squares = 0, count = 0;
+    for (size_t o = 0; o < a.size(); ++o)
+        for (size_t i = 0; i < a[o].size(); ++i, ++count) squares += (a[o][i] - b[o][i]) * (a[o][i] - b[o][i]);
+    return std::sqrt(squares / std::max(count, 1.0));
+}
+
+// With every value rounded to its type, as PyTorch rounds it.
+TEST_P(Rewrites, AreAsExactAsWrittenInSixteenBits) {
+    for (const char* dtype : {"f16", "bf16"}) {
+        const Graph graph = small(GetParam(), dtype);
+        if (cost(graph).flops > 1e8) GTEST_SKIP() << "the reference interpreter would take seconds";
+        RewriteOptions options;
+        options.heed_cost = false;
+        const Graph rewritten = rewrite(graph, options).rewritten;
+        double own = 0, theirs = 0;
+        for (uint64_t seed = 1; seed <= 3; ++seed) {
+            auto leaves = random_leaves(graph, seed);
+            for (size_t i = 0; i < leaves.size(); ++i)
+                leaves[i] = rounded(leaves[i], graph[graph.leaves()[i]].type.dtype);
+            const auto truth = evaluate(graph, leaves);
+            theirs += rms(truth, evaluate(graph, leaves, Arithmetic::as_typed));
+            own += rms(truth, evaluate(rewritten, leaves, Arithmetic::as_typed));
+        }
+        EXPECT_LE(own, 1.2 * theirs + 1e-6) << dtype;
+    }
+}
+
 TEST_P(Rewrites, RunOnTheCpu) {
     const Graph graph = small(GetParam(), "f32");
     const auto leaves = random_leaves(graph, 2);

@@ -79,15 +79,17 @@ TEST(rules_constants, fires_alone) {
 
 // A product of 16 bits is rounded once, with all that is added to it; what depends on inputs would be added afterwards.
 TEST(rules_constants, sixteen_bits) {
-    const auto fires = [](const std::string& leaf) {
+    const auto fires = [](const std::string& leaf, const std::string& padding) {
         return count(
             rewrite(graph_of("%x = input f16[4,16,32,32]\n%e = " + leaf +
                              "\n%w = param f16[32,64,3,3]\n%i = expand(%e) shape=[4,48,32,32]\n%c = concat(%x, "
-                             "%i) axis=1\n%z = conv(%c, %w) padding=[1,1]\nreturn %z")),
+                             "%i) axis=1\n%z = conv(%c, %w) padding=" +
+                             padding + "\nreturn %z")),
             "constant_channels");
     };
-    EXPECT_EQ(fires("input f16[4,48,1,1]"), 0);
-    EXPECT_EQ(fires("param f16[1,48,1,1]"), 1);
+    EXPECT_EQ(fires("input f16[4,48,1,1]", "[0,0]"), 0);
+    EXPECT_EQ(fires("param f16[1,48,1,1]", "[1,1]"), 0);
+    EXPECT_EQ(fires("param f16[1,48,1,1]", "[0,0]"), 1);
 }
 
 }  // namespace
