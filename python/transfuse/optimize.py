@@ -126,6 +126,7 @@ def optimize(
     require_full_compilation: bool = False,
     torch_executed_ops=(),
     min_block_size: int = 1,
+    precision: str = "pytorch",
     rest: str = "eager",
     mode: str | None = None,
     engine: str = "auto",
@@ -139,6 +140,7 @@ def optimize(
     autotune         on CUDA: measure configurations of the dense kernels when they are made, remember the fastest
     dryrun           capture and report, but let PyTorch run
     require_full_compilation, torch_executed_ops, min_block_size   as in Torch-TensorRT
+    precision        fp32 on CUDA: TF32 where PyTorch's convolutions use it ("pytorch"), or wherever its switches allow it ("switches")
     rest, mode       who runs what is not ours: PyTorch's operators as they are ("eager"), or Inductor, with one of torch.compile's modes
                      ("inductor": the first call takes longer)
     """
@@ -146,7 +148,8 @@ def optimize(
         raise TypeError(f"transfuse.optimize: model must be a torch.nn.Module, got {type(model).__name__}")
     options = Options(
         freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=torch_executed_ops,
-        min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, rest=rest, mode=mode, engine=engine,
+        min_block_size=min_block_size, never_slower=never_slower, autotune=autotune,
+        precision=precision, rest=rest, mode=mode, engine=engine,
     )  # fmt: skip
     if isinstance(model, torch.jit.ScriptModule):
         # No class of its own says what it computes, nor can one be put before it.

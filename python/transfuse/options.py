@@ -17,6 +17,7 @@ class Options:
     min_block_size: int = 1
     never_slower: bool = True
     autotune: bool = False
+    precision: str = "pytorch"  # TF32 where PyTorch's convolutions use it; "switches": wherever its switches allow it
     rest: str = "eager"  # who runs what is not ours: "inductor" or "eager"
     mode: str | None = None  # of torch.compile, for Inductor
     engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
@@ -32,6 +33,8 @@ class Options:
                 )
         if not isinstance(self.min_block_size, int):
             raise TypeError(f"transfuse: min_block_size takes a number of operators, got {self.min_block_size!r}")
+        if self.precision not in ("pytorch", "switches"):
+            raise ValueError(f"transfuse: unknown precision {self.precision!r}; known: pytorch, switches")
         if self.rest not in ("inductor", "eager"):
             raise ValueError(f"transfuse: unknown rest {self.rest!r}; known: inductor, eager")
         if self.mode is not None:

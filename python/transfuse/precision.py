@@ -1,11 +1,9 @@
 """How PyTorch multiplies fp32 on CUDA: what its switches allow, and what cuDNN makes of it.
 
-Where TF32 is allowed, cuDNN still multiplies many problems in full fp32: small ones, those of few channels, some kernel sizes; no rule
-says which. Errors must be like PyTorch's own, so a region's PyTorch version is run once, and each of its convolutions, forward and
-backward, with TF32 allowed and with it forbidden: where both give the same numbers, ours does without TF32 too. Where they differ,
-ours uses TF32 for those products that it makes faster. Where some of a region's convolutions use TF32 and others do not, ours does
-if its results are as exact as PyTorch's all the same. (The region's results would not tell: a sigmoid or a clamp behind the
-convolution can hide what TF32 did, for the numbers of this one call.)
+Where TF32 is allowed, cuDNN still multiplies many problems in full fp32: small ones, those of few channels, some kernel sizes. Errors
+must be like PyTorch's own, so each convolution of a region, forward and backward, is asked whether it rounds (`rounding.py`). Where none
+does, ours does without TF32 too; where all do, ours uses it for those products that it makes faster. Where some of a region's
+convolutions use TF32 and others do not, ours does if its results are as exact as PyTorch's all the same.
 """
 
 from __future__ import annotations
@@ -17,11 +15,9 @@ import torch
 
 from transfuse.torch_private import TorchDispatchMode, cudnn_allows_tf32, fp32_precision, set_fp32_precision
 
-SAMPLES = 1 << 16  # numbers looked at of each result: TF32 changes nearly all of them
-# Two fp32 algorithms differ by a few units of 2⁻²⁴; TF32 rounds operands at 2⁻¹¹, of which sums of thousands of products with
-# one sign keep more than this.
-NOISE = 2.0**-20
+from transfuse import rounding
 
+SAMPLES = 1 << 16  # numbers looked at of each result
 MORE = 1.15  # of PyTorch's error, that ours may have; what is tested is 1.2, over other numbers
 
 _SWITCH = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
@@ -118,7 +114,7 @@ def _as_exact(ours, eager, leaves: tuple, sizes: tuple) -> bool:
 
 
 class _Convolutions(TorchDispatchMode):
-    """Runs every convolution twice, with TF32 forbidden and as the switches say, and remembers which results differ."""
+    """Notices of every fp32 convolution whether it rounds."""
 
     def __init__(self):
         super().__init__()
@@ -126,34 +122,13 @@ class _Convolutions(TorchDispatchMode):
         self.backward: list[bool] = []
 
     def __torch_dispatch__(self, operator, types, arguments=(), named=None):
-        named = named or {}
-        if operator is torch.ops.aten.convolution.default:
-            noticed = self.forward
-        elif operator is torch.ops.aten.convolution_backward.default:
-            noticed = self.backward
-            arguments = (_telling(arguments[0]), *arguments[1:])
-        else:
-            return operator(*arguments, **named)
-        # Held for the two calls alone: a backward on CUDA runs in a thread of autograd's, while the caller's waits for it.
-        with _one_at_a_time:
-            with without_tf32():
-                exact = _samples(_products(operator(*arguments, **named)))
-            result = operator(*arguments, **named)
-        noticed += _differ(_samples(_products(result)), exact)
-        return result
-
-
-def _products(results) -> list[torch.Tensor]:
-    """Of a convolution its result, of its backward the gradients of input and weight: that of a bias is a sum, no product."""
-    return [results] if isinstance(results, torch.Tensor) else [r for r in results[:2] if r is not None]
-
-
-def _telling(gradient: torch.Tensor) -> torch.Tensor:
-    """A gradient that vanished on its way back, in a normalisation or a saturated activation, shows nothing: random numbers
-    in its place. PyTorch's own generator stays as it is."""
-    if gradient.any():
-        return gradient
-    return torch.empty_like(gradient).normal_(generator=torch.Generator(gradient.device).manual_seed(0))
+        noticed = {
+            torch.ops.aten.convolution.default: self.forward,
+            torch.ops.aten.convolution_backward.default: self.backward,
+        }.get(operator)
+        if noticed is not None and arguments[0].dtype is torch.float32:
+            noticed += rounding.rounds(operator, arguments)
+        return operator(*arguments, **(named or {}))
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:
@@ -162,19 +137,6 @@ def _places(tensor: torch.Tensor) -> torch.Tensor:
     return torch.arange(min(count, SAMPLES), device=tensor.device) * 2654435761 % max(count, 1)
 
 
-def _samples(tensors) -> list[torch.Tensor]:
-    """Of tensors of one layout: as they lie, for which none needs a copy."""
-    found = []
-    for tensor in tensors:
-        numbers = tensor.new_empty(0).set_(tensor.untyped_storage())
-        found.append(numbers[_places(numbers)].detach().double())
-    return found
-
-
 def _spread(tensors) -> list[torch.Tensor]:
     """The same elements whatever the layout."""
     return [torch.take(tensor, _places(tensor)).double() for tensor in tensors]
-
-
-def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> list[bool]:
-    return [((a - b).square().mean() > NOISE**2 * b.square().mean()).item() for a, b in zip(some, others, strict=True)]

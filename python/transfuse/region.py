@@ -247,6 +247,9 @@ class Region:
     def as_pytorch_multiplies(self, key: tuple, leaves: tuple, grad: bool) -> int:
         """The mode of a call, without TF32 where PyTorch does without it though it is allowed."""
         mode, _, sizes, _ = key
+        if self.options.precision == "switches":
+            self.modes[key] = mode
+            return mode
 
         def ours(leaves):
             return library.run_detached(leaves, self.handle, sizes, mode)

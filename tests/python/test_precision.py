@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 import transfuse
-from transfuse import library, precision
+from transfuse import library, precision, rounding
 
 SWITCHES = [("generic", "all"), ("cuda", "all"), ("cuda", "conv"), ("cuda", "rnn")]
 
@@ -22,6 +22,13 @@ def switches():
     for switch in SWITCHES[:2]:
         torch._C._set_fp32_precision_setter(*switch, "none")
     torch._C._set_cudnn_allow_tf32(True)
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    rounding.forget()
+    yield
+    rounding.forget()
 
 
 def readings():
@@ -181,6 +188,48 @@ def test_where_pytorch_uses_tf32_in_part(wide, switches):
     for ours, uses in ((everywhere, False), (lambda own: eager(*own), True)):
         with InPart(True, True):
             assert precision.uses_tf32(eager, leaves, (), [], ours) == (uses, False)
+
+
+@pytest.mark.parametrize("channels, extent", [(1, 3), (3, 1), (512, 32)])
+@pytest.mark.parametrize("uses", [False, True])
+def test_a_convolution_is_asked_by_numbers_that_tf32_cannot_hold(uses, channels, extent, switches):
+    """Whatever it computes here, with a bias larger than its products, and no switch is touched."""
+    x, w = torch.zeros(2, channels, extent + 2, extent + 2), torch.full((4, channels, 3, 3), 1e-30)
+    arguments = (x, w, torch.full((4,), 1e6), [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    before = readings()
+    with Library(uses, uses):
+        assert rounding.rounds(torch.ops.aten.convolution.default, arguments) == [uses]
+        backward = (torch.zeros(2, 4, extent, extent), x, w, None, *arguments[3:], [True, True, False])
+        assert rounding.rounds(torch.ops.aten.convolution_backward.default, backward) == [uses, uses]
+    assert readings() == before
+
+
+def test_what_was_found_is_kept_on_disk(tmp_path, monkeypatch, switches):
+    """For the next process; not what a clock decided. A line that is no line is passed over."""
+    monkeypatch.setenv("TRANSFUSE_CACHE_DIR", str(tmp_path / "new"))
+    rounding._keep("a problem", [True, False])
+    (file,) = (tmp_path / "new").iterdir()
+    file.write_text("torn" + "\n" + file.read_text())
+    rounding.forget()
+    assert rounding._kept(rounding._file()) == {"a problem": [True, False]}
+    monkeypatch.setenv("TRANSFUSE_CACHE_DIR", "")
+    assert rounding._file() is None and rounding._kept(None) == {}
+
+
+def test_by_the_switches_alone(monkeypatch, switches):
+    """precision="switches": PyTorch's convolutions are not asked."""
+    model, x = nn.ConvTranspose2d(3, 4, 3), torch.randn(2, 3, 8, 8)
+    ours = transfuse.optimize(model, x, never_slower=False, precision="switches")
+    region = next(iter(ours.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
+    region.call_mode = lambda _, grad: library.TF32 | library.INFERENCE
+    monkeypatch.setattr(transfuse.region, "uses_tf32", None)
+    seen, run = [], library.run_detached
+    monkeypatch.setattr(library, "run_detached", lambda *a: (seen.append(a[3] & library.TF32), run(*a))[1])
+    with torch.no_grad():
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert seen == [library.TF32]
+    with pytest.raises(ValueError, match="unknown precision 'high'"):
+        transfuse.optimize(model, precision="high")
 
 
 def test_a_backward_in_another_thread_is_not_waited_for_by_itself(switches):
