@@ -15,6 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from transfuse import region_operators
 from transfuse.direct import region_of
 from transfuse.regions import update_statistics
+from transfuse.torch_private import FakeTensor, without_modes
 from transfuse.translate import Unsupported, op_name, value_of
 
 
@@ -124,9 +125,7 @@ def _differentiable(nodes: list[Node], wants: list[bool]) -> set[Node]:
 
 def _made_up(call: Node, leaf_count: int, differentiable: set[Node]) -> tuple[tuple, tuple]:
     """Tensors and sizes like those of the first call. (Numbers around a half: of variances, too, these are possible values.)"""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with _disable_current_modes(), torch.no_grad():
+    with without_modes(), torch.no_grad():
         leaves = []
         for node in call.args[:leaf_count]:
             value = value_of(node)
@@ -170,7 +169,7 @@ def _constant(graph: Graph, owner: GraphModule, node: Node) -> Node:
     value = getattr(owner, node.target)
     if not isinstance(value, torch.Tensor):
         return graph.node_copy(node)
-    value = getattr(value, "constant", None) if isinstance(value, torch._subclasses.FakeTensor) else value
+    value = getattr(value, "constant", None) if isinstance(value, FakeTensor) else value
     if value is None or value.numel() > MOST_WRITTEN:
         raise Unsupported("a large tensor is written down in the graph")
     made = graph.call_function(torch.tensor, (value.tolist(),), {"dtype": value.dtype, "device": value.device})

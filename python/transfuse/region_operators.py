@@ -17,10 +17,10 @@ from __future__ import annotations
 import hashlib
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from transfuse import library
 from transfuse.saved import MOST_COPIED, unsaved
+from transfuse.torch_private import multiplied_each, without_modes
 
 _regions: dict[int, object] = {}
 
@@ -77,7 +77,7 @@ def _detached(leaves, number, sizes):
 
 def _forward(leaves, number, sizes, kept, copied):
     region = _regions[number]
-    copies = torch._foreach_mul([leaves[i] for i in copied], 1.0) if copied else []
+    copies = multiplied_each([leaves[i] for i in copied], 1.0) if copied else []
     if region.failure is None:
         mode = region.settled_mode(leaves, sizes, True) | (library.KEEP if kept else 0)
         try:
@@ -217,7 +217,7 @@ def _may_change(region, leaves, sizes, wants) -> list[int]:
     known = region.differentiable_program._loose
     if wants not in known:
         hints = [int(s.node.hint) if isinstance(s, torch.SymInt) else s for s in sizes]
-        with _disable_current_modes(), _as_captured(region):
+        with without_modes(), _as_captured(region):
             known[wants] = unsaved(region.eager, [_Shown(leaf) for leaf in leaves], hints, wants)
     return [
         i

@@ -2,7 +2,7 @@
 
 Without the first ones `import transfuse` fails, and says which is gone: no capture works without them. (Attributes that PyTorch's
 objects have had in every version stand where they are used: a module's tables and hooks, a tensor's `_version`, a storage's `_cdata`, an
-operator's `_schema`.)
+operator's `_schema`. So do `torch._dynamo` and `torch._inductor`: what of them a backend is to use has no other name.)
 """
 
 import contextlib
@@ -19,10 +19,11 @@ from torch.autograd import forward_ad as _forward_ad
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes as without_modes
 
 __all__ = [
     "BatchNorm", "FakeTensor", "FakeTensorMode", "FunctionalTensor", "HigherOrderOperator", "OpOverload", "OpOverloadPacket",
-    "TorchDispatchMode", "no_dispatch", "pytree",
+    "TorchDispatchMode", "no_dispatch", "pytree", "without_modes",
 ]  # fmt: skip
 
 
