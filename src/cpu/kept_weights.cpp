@@ -36,6 +36,49 @@ struct Mixer {
     }
 };
 
+// What is kept, the last used last.
+class Shelf {
+public:
+    // Never destroyed: plans of other static objects may go later.
+    static Shelf& instance() {
+        static Shelf* shelf = new Shelf;
+        return *shelf;
+    }
+    void use(const KeptWeights::Packed& packed) {
+        std::lock_guard lock(mutex_);
+        const auto at = find(packed);
+        if (at != books_.end()) std::rotate(at, at + 1, books_.end());
+    }
+    void add(const KeptWeights::Packed& packed, size_t bytes) {
+        std::lock_guard lock(mutex_);
+        books_.push_back({packed, bytes});
+        for (bytes_ += bytes; bytes_ > KeptWeights::most_bytes; books_.erase(books_.begin())) bytes_ -= books_[0].bytes;
+    }
+    void remove(const KeptWeights::Packed& packed) {
+        std::lock_guard lock(mutex_);
+        const auto at = find(packed);
+        if (at == books_.end()) return;
+        bytes_ -= at->bytes;
+        books_.erase(at);
+    }
+    size_t bytes() {
+        std::lock_guard lock(mutex_);
+        return bytes_;
+    }
+
+private:
+    struct Book {
+        KeptWeights::Packed packed;
+        size_t bytes;
+    };
+    std::vector<Book>::iterator find(const KeptWeights::Packed& packed) {
+        return std::find_if(books_.begin(), books_.end(), [&](const Book& b) { return b.packed == packed; });
+    }
+    std::mutex mutex_;
+    std::vector<Book> books_;
+    size_t bytes_ = 0;
+};
+
 struct AlignedDelete {
     void operator()(const void* p) const { ::operator delete(const_cast<void*>(p), std::align_val_t(64)); }
 };
@@ -82,18 +125,30 @@ KeptWeights::Packed KeptWeights::get(const TensorView& w, bool fixed, int thread
     std::array<uint64_t, 2> of{};
     if (told) of = content(w, data, threads);
     if (fixed || told) {
-        std::lock_guard lock(mutex_);
-        if (packed_ && (fixed || content_ == of)) return packed_;
+        std::unique_lock lock(mutex_);
+        Packed packed = packed_.lock();
+        if (packed && (fixed || content_ == of)) {
+            lock.unlock();
+            Shelf::instance().use(packed);
+            return packed;
+        }
     }
-    void* memory = ::operator new(bytes, std::align_val_t(64));
-    Packed packed(memory, AlignedDelete{});
-    pack(memory);
+    Packed packed(::operator new(bytes, std::align_val_t(64)), AlignedDelete{});
+    pack(const_cast<void*>(packed.get()));
     if (fixed || told) {
         std::lock_guard lock(mutex_);
+        if (const Packed before = packed_.lock()) Shelf::instance().remove(before);
+        Shelf::instance().add(packed, bytes);
         packed_ = packed;
         content_ = of;
     }
     return packed;
 }
+
+KeptWeights::~KeptWeights() {
+    if (const Packed packed = packed_.lock()) Shelf::instance().remove(packed);
+}
+
+size_t KeptWeights::kept_bytes() { return Shelf::instance().bytes(); }
 
 }  // namespace transfuse::cpu

@@ -3,6 +3,7 @@
 #include <cfenv>
 
 #include "cpu/dense_frame.h"
+#include "cpu/kept_weights.h"
 #include "cpu/primitive.h"
 #include "cpu/thread_pool.h"
 #include "cpu_check.h"
@@ -185,6 +186,32 @@ TEST(CpuLines, ChangedWeightsAreSeen) {
             EXPECT_EQ(run(leaves[1]), first);
         }
     }
+}
+
+// What is kept goes with its plan, and never grows beyond its bound.
+TEST(CpuLines, KeptWeightsAreBounded) {
+    const size_t before = cpu::KeptWeights::kept_bytes();
+    constexpr int64_t bytes = int64_t{300} << 20;
+    const float w[4] = {1, 2, 3, 4};
+    const TensorView view{const_cast<float*>(w), DType::f32, {1, 2, 2}, {4, 2, 1}};
+    int packs = 0;
+    {
+        std::vector<cpu::KeptWeights> many(5);
+        const auto use = [&](size_t i) {
+            many[i].get(view, i % 2 == 0, 1, bytes, [&](void*) { ++packs; });
+            EXPECT_LE(cpu::KeptWeights::kept_bytes(), cpu::KeptWeights::most_bytes);
+        };
+        for (size_t i = 0; i < 3; ++i) use(i);
+        for (size_t i = 0; i < 3; ++i) use(i);
+        EXPECT_EQ(packs, 3);
+        use(0), use(3);  // 1 was not used for longest
+        EXPECT_EQ(packs, 4);
+        use(0), use(2), use(3);
+        EXPECT_EQ(packs, 4);
+        use(1);
+        EXPECT_EQ(packs, 5);
+    }
+    EXPECT_EQ(cpu::KeptWeights::kept_bytes(), before);
 }
 
 // Where no pass expresses what a convolution stands in, it goes alone, and is as exact as what goes step by step.
