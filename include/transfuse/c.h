@@ -10,8 +10,12 @@
 extern "C" {
 #endif
 
-/* The handle (>= 0) of the program with this text; see program.h. */
-int64_t transfuse_define(const char* text, uint64_t salt, char** error);
+/* The handle (>= 0) of the program with this text; see program.h. Who holds it releases it as often. */
+int64_t transfuse_define(const char* text, char** error);
+int64_t transfuse_hold(const char* text, uint64_t salt, char** error);
+void transfuse_release(int64_t handle);
+/* What was prepared of frozen parameters is prepared anew: they have changed. */
+void transfuse_forget_frozen(int64_t handle, char** error);
 /* The derivation and the plan, readable. machine: "cpu" or "cuda". */
 char* transfuse_explain(const char* text, const char* machine, char** error);
 /* The same as JSON: steps, graphs, passes, flops and bytes. */

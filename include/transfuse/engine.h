@@ -42,6 +42,8 @@ public:
     virtual size_t workspace_bytes_for(std::span<const TensorView> /*leaves*/, std::span<const TensorView> /*outputs*/) {
         return workspace_bytes();
     }
+    // Memory that it holds from call to call: what it prepared exactly, the rest about.
+    virtual size_t kept_bytes() const = 0;
     // leaves in the order of graph.leaves(), outputs in the order of graph.outputs(). Safe to call from many threads at
     // once with different workspaces. Throws Error before any memory is touched if a view does not fit.
     virtual void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context) = 0;

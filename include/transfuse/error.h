@@ -12,6 +12,12 @@ public:
     using std::runtime_error::runtime_error;
 };
 
+// There was no memory for a call, which says nothing of the next one.
+class OutOfMemory : public Error {
+public:
+    explicit OutOfMemory(const std::string& what) : Error("out of memory: " + what) {}
+};
+
 // Throws Error with all parts streamed together:  fail("conv: stride must be positive, got ", s)
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {

@@ -100,6 +100,7 @@ struct Plan {
     std::shared_ptr<const void> form = nullptr;
     // Values that need a buffer of their own: stored by a pass, not outputs or leaves.
     std::vector<ValueId> buffers() const;
+    size_t bytes() const;           // of memory that it takes, about
 };
 
 Plan plan(const Graph& rewritten, const Machine& machine);

@@ -20,6 +20,7 @@
 #include "transfuse/algebra.h"
 #include "transfuse/engine.h"
 #include "transfuse/graph.h"
+#include "transfuse/recent.h"
 
 namespace transfuse {
 
@@ -58,7 +59,9 @@ struct ProgramStatistics {
 
 class Program {
 public:
-    explicit Program(std::string text);  // throws Error if the text is no graph
+    // Throws Error if the text is no graph. most: bytes of what is kept of the signatures that were met last, plans and
+    // prepared weights; a stream of ever new sizes needs no more memory from there on.
+    explicit Program(std::string text, size_t most = size_t{64} << 20);
 
     const std::string& text() const { return text_; }
     size_t leaf_count() const { return leaf_names_.size(); }
@@ -76,11 +79,11 @@ public:
     std::vector<bool> outputs_channels_last(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     // What a training call with `keep` would give behind its outputs for leaves like these.
     std::vector<Type> kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes, Engine engine) const;
+    // Parameters that were said not to change have changed: what was prepared of them is prepared anew.
+    void forget_frozen();
     ProgramStatistics statistics() const;
     std::vector<std::shared_ptr<const Instance>> instances() const;  // that are kept
-    // Of signatures that run on CPUs so many are kept, with their plans, the last that were met: a stream of ever new
-    // sizes needs no more memory from there on.
-    static constexpr size_t most_kept = 1024;
+    size_t bytes() const;                                            // of them
 
     // The graph for leaves of these types, as written.
     Graph graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
@@ -91,8 +94,6 @@ private:
     struct Entry {
         std::shared_ptr<const Instance> instance;
         std::string failure;
-        bool lasts = false;        // its plan holds what a device may still use
-        mutable int64_t used = 0;  // how many had been made when it was met last
     };
     struct Hash {
         size_t operator()(const std::vector<int64_t>& key) const;
@@ -105,8 +106,7 @@ private:
                          const CallMode& mode) const;
     bool put_number(Signature& signature) const;  // into the key; false: such parameters are new
     template <class Make>
-    std::shared_ptr<const Instance> find(Signature& signature, Engine engine, const Make& make);
-    void forget_old();
+    std::shared_ptr<const Instance> find(Signature& signature, const Make& make);
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     Reading read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const;
     std::optional<Reading> read_like(std::span<const TensorView> leaves, bool written) const;
@@ -123,17 +123,22 @@ private:
     mutable std::shared_ptr<const Read> read_;  // the graph as it was read last, where no hole is a size
     mutable std::shared_mutex mutex_;
     std::mutex making_;
-    std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;
+    Recent<std::vector<int64_t>, Entry, Hash> entries_;
+    static constexpr size_t most_parameters = 64;
     std::deque<std::vector<int64_t>> parameters_;  // signatures of those that were met last: one, mostly
     int64_t forgotten_ = 0;                        // that were met before them
     std::shared_ptr<Forms> forms_;                 // of plans, and
     std::shared_ptr<cuda::KnownKernels> kernels_;  // kernels that new sizes may share
-    std::atomic<int64_t> plans_{0}, failures_{0}, met_{0};
+    std::atomic<int64_t> plans_{0}, failures_{0};
 };
 
 // Programs by handle. A handle is made from the text, so equal programs share their executables and a handle means the
-// same in every process; `salt` keeps apart programs whose frozen parameters differ.
-int64_t define_program(const std::string& text, uint64_t salt = 0);
-Program& program(int64_t handle);  // throws Error if there is none
+// same in every process; `salt` keeps apart programs whose frozen parameters differ. Who holds a program finds it until
+// it is released as often. Of those that nobody holds the last few stay (a text that is called by itself, a graph that
+// outlives its model), but none with a salt, which nobody could name again.
+int64_t define_program(const std::string& text);
+int64_t hold_program(const std::string& text, uint64_t salt = 0);
+void release_program(int64_t handle);
+std::shared_ptr<Program> program(int64_t handle);  // throws Error if there is none
 
 }  // namespace transfuse

@@ -124,7 +124,7 @@ def graph_report(cut: Cut, title: str) -> GraphReport:
         regions.append(
             RegionReport(
                 region.name, region.ops, region.example, "cuda" if region.on_cuda else "cpu", decisions, region.failure,
-                region.differentiable_program.gradient.failure, library.describe(region.handle)["plans"],
+                region.gradient.failure, library.describe(region.handle)["plans"],
             )
         )  # fmt: skip
     return GraphReport(title, cut.lines, regions)

@@ -3,6 +3,8 @@
 import ctypes
 import json
 import os
+import threading
+import weakref
 from pathlib import Path
 
 import torch
@@ -35,7 +37,10 @@ def _load() -> ctypes.CDLL:
     torch.ops.load_library(str(folder / "libtransfuse_torch.so"))
     text, error = ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)
     for name, result, arguments in (
-        ("transfuse_define", ctypes.c_int64, (text, ctypes.c_uint64, error)),
+        ("transfuse_define", ctypes.c_int64, (text, error)),
+        ("transfuse_hold", ctypes.c_int64, (text, ctypes.c_uint64, error)),
+        ("transfuse_release", None, (ctypes.c_int64,)),
+        ("transfuse_forget_frozen", None, (ctypes.c_int64, error)),
         ("transfuse_explain", ctypes.c_void_p, (text, text, error)),
         ("transfuse_summary", ctypes.c_void_p, (text, text, error)),
         ("transfuse_stated", ctypes.c_void_p, (text, text, text, error)),
@@ -80,8 +85,13 @@ def _call(function, *arguments):
     return result
 
 
-def define(text: str, salt: int = 0) -> int:
-    return _call(_core.transfuse_define, text.encode(), salt)
+def define(text: str) -> int:
+    return _call(_core.transfuse_define, text.encode())
+
+
+def forget_frozen(handle: int) -> None:
+    """What was prepared of frozen parameters is prepared anew."""
+    _call(_core.transfuse_forget_frozen, handle)
 
 
 def explain(text: str, machine: str = "cpu") -> str:
@@ -156,25 +166,68 @@ _own = torch.library.Library("transfuse", "IMPL")
 for _name in ("run_detached", "run_one"):
     _own.impl(_name, torch.library.fallthrough_kernel, "Autograd")
 
-# The regions that may be called by handle or by text: how PyTorch itself would compute them.
-_eager: dict[int, object] = {}
-_eager_by_text: dict[str, object] = {}
-_with_statistics: set[int] = set()  # regions that give more than their outputs
-_own_gradient: dict[int | str, fallback.Gradient] = {}  # of those that a tracer wrote down as calls of the operator
-_reach: dict[int | str, list[list[int]]] = {}  # of each output the leaves its gradient can flow to
+
+class Program:
+    """A region's program, how PyTorch itself would compute it (leaves and sizes in, results out), and what its gradient is asked
+    for. The compiler keeps what it made of it for as long as somebody holds this."""
+
+    def __init__(self, handle: int, text: str, eager, reach: list[list[int]], leaves: int):
+        """`reach`: of each output the leaves its gradient can flow to; outputs beyond are statistics."""
+        self.handle, self.eager, self.reach = handle, eager, reach
+        self.outputs = text.rpartition("return ")[2].count("%")
+        self.gives_statistics = self.outputs > len(reach)
+        self.reaches_all = self.outputs == len(reach) and all(len(reached) == leaves for reached in reach)
+        self._roles: dict[tuple, tuple] = {}
+        self._loose: dict[tuple, list[int]] = {}
+        self.gradient = fallback.Gradient()  # of calls that a tracer wrote down
+        weakref.finalize(self, _core.transfuse_release, handle).atexit = False
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def loose(self, wants: tuple, leaves: tuple, sizes: tuple) -> list[int]:
+        """The leaves that may change between forward and backward: of these copies are kept."""
+        found = self._loose.get(wants)
+        if found is None:
+            found = self._loose[wants] = unsaved(self.eager, leaves, sizes, wants)
+        return [i for i in found if leaves[i].numel() <= MOST_COPIED] if found else found
+
+    def roles(self, wants: tuple) -> tuple[list[int], list[int]]:
+        """The leaves that want a gradient; and the outputs that none can flow to, which then do not require one, as in PyTorch:
+        statistics never do."""
+        found = self._roles.get(wants)
+        if found is None:
+            flows = [any(wants[j] for j in leaves) for leaves in self.reach]
+            still = [i for i in range(self.outputs) if i >= len(flows) or not flows[i]]
+            found = self._roles[wants] = [i for i, want in enumerate(wants) if want], still
+        return found
 
 
-def remember(handle: int, text: str, eager, reach: list[list[int]]) -> None:
-    _eager[handle] = eager
-    _eager_by_text.setdefault(text, eager)
-    _reach[handle] = _reach[text] = reach
-    if text.rpartition("return ")[2].count("%") > len(reach):
-        _with_statistics.add(handle)
+_programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
+_naming = threading.Lock()
+
+
+def program_of(text: str, salt: int, eager, reach: list[list[int]], leaves: int) -> Program:
+    """Equal texts are one program; `salt` keeps apart those that hold frozen parameters."""
+    with _naming:
+        handle = _call(_core.transfuse_hold, text.encode(), salt)
+        found = _programs.get(handle)
+        if found is None:
+            found = _programs[handle] = Program(handle, text, eager, reach, leaves)
+        else:
+            _core.transfuse_release(handle)
+    return found
+
+
+def _known(program: int | str) -> Program | None:
+    """None: it was made in another process."""
+    return _programs.get(_handle(program))
 
 
 def eager_of(handle: int):
-    """PyTorch's own way with a region that gives no batch statistics: leaves and sizes in, results out. None: it gives some."""
-    return None if handle in _with_statistics else _eager[handle]
+    """PyTorch's own way with a region that gives no batch statistics. None: it gives some."""
+    found = _programs[handle]
+    return None if found.gives_statistics else found.eager
 
 
 def _reached(reach: list[list[int]], needed, gradients) -> list[int]:
@@ -186,11 +239,11 @@ def _reached(reach: list[list[int]], needed, gradients) -> list[int]:
 
 def _fake_outputs(program: int | str, leaves, sizes):
     """Shapes and dtypes from PyTorch's own fake kernels; layout as the operator chooses it."""
-    eager = (_eager_by_text if isinstance(program, str) else _eager).get(program)
-    if eager is None:
+    known = _known(program)
+    if known is None:
         raise NotImplementedError("transfuse: this program was made in another process and cannot be traced again here")
     with torch.no_grad():
-        outputs = eager(*leaves, *sizes)
+        outputs = known.eager(*leaves, *sizes)
     made = []
     for output, last in zip(outputs, channels_last(_handle(program), leaves, sizes)):
         form = (
@@ -235,8 +288,8 @@ def _save_for_backward(ctx, inputs, output):
 
 def _eager_gradients(program, sizes, leaves, gradients, needed):
     """PyTorch's own backward: where ours cannot run, and for a gradient that will be differentiated again."""
-    eager = (_eager_by_text if isinstance(program, str) else _eager).get(program)
-    if eager is None:
+    known = _known(program)
+    if known is None:
         raise RuntimeError("transfuse: the gradient of a program made in another process is not available")
     again = torch.is_grad_enabled()
     with torch.enable_grad():
@@ -244,7 +297,7 @@ def _eager_gradients(program, sizes, leaves, gradients, needed):
             leaves = [leaf.view_as(leaf) for leaf in leaves]
         else:
             leaves = [leaf.detach().requires_grad_(need) for leaf, need in zip(leaves, needed)]
-        outputs = eager(*leaves, *sizes)
+        outputs = known.eager(*leaves, *sizes)
         reached = [(o, g) for o, g in zip(outputs, gradients) if g is not None and o.requires_grad]
         wanted = [leaf for leaf, need in zip(leaves, needed) if need]
         if reached:
@@ -260,9 +313,10 @@ def _eager_gradients(program, sizes, leaves, gradients, needed):
 def _backward(ctx, gradients):
     leaves = list(ctx.saved_tensors)
     needed = list(ctx.needs_input_grad[0])
-    reach = _reach.get(ctx.program, [range(len(leaves))] * len(gradients))
+    known = _known(ctx.program)
+    reach = [range(len(leaves))] * len(gradients) if known is None else known.reach
     wanted = _reached(reach, needed, gradients)
-    own = _own_gradient.setdefault(ctx.program, fallback.Gradient())
+    own = fallback.Gradient() if known is None else known.gradient
     found = _gradients(own, ctx.program, ctx.sizes, ctx.mode, leaves, gradients, needed, wanted)
     # What register_autograd makes of lists: one of numbers is one thing that has no gradient, an empty one is none.
     return found, None, None if ctx.sizes else [], None
@@ -283,9 +337,9 @@ def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kep
     handle = _handle(program)
     if own.failure is not None:
         return _eager_gradients(program, sizes, leaves, gradients, needed)
+    given, mode = [*[gradients[i] for i in outputs], *kept], mode & ~(INFERENCE | FREEZE)
     try:
-        given = [*[gradients[i] for i in outputs], *kept]
-        found = run_backward(leaves, given, handle, sizes, mode & ~(INFERENCE | FREEZE), outputs, wanted)
+        found = run_backward(leaves, given, handle, sizes, mode, outputs, wanted)
     except RuntimeError as error:
         own.failed(error)
         return _eager_gradients(program, sizes, leaves, gradients, needed)
@@ -295,44 +349,16 @@ def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kep
     return [made.get(i) for i in range(len(needed))]
 
 
-class DifferentiableProgram:
-    """What the gradient of a program is asked for, found once for each set of leaves that want one."""
-
-    def __init__(self, handle: int, outputs: int, reach: list[list[int]], leaves: int, strict: bool):
-        self.handle, self.outputs, self.reach = handle, outputs, reach
-        self.gradient = fallback.Gradient(strict)
-        self.reaches_all = outputs == len(reach) and all(len(reached) == leaves for reached in reach)
-        self._roles: dict[tuple, tuple] = {}
-        self._loose: dict[tuple, list[int]] = {}
-
-    def loose(self, wants: tuple, leaves: tuple, sizes: tuple) -> list[int]:
-        """The leaves that may change between forward and backward: of these copies are kept."""
-        found = self._loose.get(wants)
-        if found is None:
-            found = self._loose[wants] = unsaved(_eager[self.handle], leaves, sizes, wants)
-        return [i for i in found if leaves[i].numel() <= MOST_COPIED] if found else found
-
-    def roles(self, wants: tuple) -> tuple[list[int], list[int]]:
-        """The leaves that want a gradient; and the outputs that none can flow to, which then do not require one, as in PyTorch:
-        statistics never do."""
-        found = self._roles.get(wants)
-        if found is None:
-            flows = [any(wants[j] for j in leaves) for leaves in self.reach]
-            still = [i for i in range(self.outputs) if i >= len(flows) or not flows[i]]
-            found = self._roles[wants] = [i for i, want in enumerate(wants) if want], still
-        return found
-
-
 _CHANGED = "transfuse: a gradient that is to be differentiated again needs a tensor that has been modified by an inplace operation"
 
 
 class Run(torch.autograd.Function):
     """The same gradient without the dispatcher's Python detour: what eager calls use. Small sums of the inputs that the gradients
-    of collapsed chains need are kept from forward to backward. `call`: the program, its sizes and its mode."""
+    of collapsed chains need are kept from forward to backward. `call`: the program, whether its gradient is ours, sizes and mode."""
 
     @staticmethod
     def forward(ctx, call, *leaves):
-        program, sizes, mode = ctx.call = call
+        program, _, sizes, mode = ctx.call = call
         outputs = run_detached(leaves, program.handle, sizes, mode | KEEP)
         count = program.outputs
         ctx.loose = ()
@@ -353,7 +379,7 @@ class Run(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        program, sizes, mode = ctx.call
+        program, own, sizes, mode = ctx.call
         needed, saved = ctx.needs_input_grad[1:], ctx.saved_tensors
         count = len(needed)
         # (`None not in gradients` would compare tensors with None, for 50 µs.)
@@ -368,7 +394,6 @@ class Run(torch.autograd.Function):
                 if leaf._version != version:
                     raise RuntimeError(_CHANGED)
                 leaves[i] = leaf
-        own = program.gradient
         return None, *_gradients(own, program.handle, sizes, mode | KEEP, leaves, gradients, needed, wanted, kept)
 
 

@@ -6,6 +6,7 @@ import functools
 import itertools
 import re
 import time
+import weakref
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -49,6 +50,9 @@ class Choice:
         return self.ours_bytes > self.pytorch_bytes + spare
 
 
+OURS = Choice(0.0, 0.0)  # without a measurement
+
+
 @dataclass
 class Region:
     name: str
@@ -63,24 +67,24 @@ class Region:
     options: object
     ops: list[str]
     failure: str | None = None
-    choices: dict = field(default_factory=dict)  # mode, shapes, sizes and layout of a call → Choice
-    modes: dict = field(default_factory=dict)  # where TF32 is allowed: the same → the mode as PyTorch multiplies
+    choices: dict = field(default_factory=dict)  # by mode, shapes, sizes and layout of a call
+    modes: dict = field(default_factory=dict)  # by the same, where TF32 is allowed
     measured: Measured = field(default_factory=lambda: Measured())  # of both, what was not taken over from another size
     nodes_to_erase: list = field(default_factory=list)
 
     def __post_init__(self):
         # Frozen parameters live in the executable, so programs of different models must not be shared.
-        self.handle = library.define(self.text, next(_salts) if self.options.freeze else 0)
-        library.remember(self.handle, self.text, self.eager, self.reach)
-        self.outputs = self.text.rpartition("return ")[2].count("%")
+        salt = next(_salts) if self.options.freeze else 0
+        self.program = library.program_of(self.text, salt, self.eager, self.reach, self.leaf_count)
+        self.handle, self.outputs = self.program.handle, self.program.outputs
+        self.gradient = fallback.Gradient(self.options.require_full_compilation)
         self.size_count = len(set(re.findall(r"\$\d+", self.text)))
         self.training_mode = library.REFERENCE if self.options.engine == "reference" else 0
         self.training_mode |= library.AUTOTUNE if self.options.autotune else 0
         self.inference_mode = self.training_mode | library.INFERENCE | (library.FREEZE if self.options.freeze else 0)
-        self.differentiable_program = library.DifferentiableProgram(
-            self.handle, self.outputs, self.reach, self.leaf_count, self.options.require_full_compilation
-        )
-        self._ready: list[dict] = []
+        # Leaves that no gradient flows to have no place in autograd's graph: what they come from is not to be asked for one.
+        self.unreached = set(range(self.leaf_count)).difference(*self.reach)
+        self._ready: weakref.WeakSet[Ready] = weakref.WeakSet()
         self.on_cuda = False
         self.autocast = ("cpu", False, torch.bfloat16)  # in a compiled graph: where it was captured
         self.lean = False  # in a compiled graph: without scratch memory for the sake of speed
@@ -89,6 +93,9 @@ class Region:
     def output_dtypes(self) -> list[torch.dtype]:
         names = {name: dtype for dtype, name in library.DTYPES.items()}
         return [names[told.partition("[")[0]] for told in library.infer(self.example)]
+
+    def __deepcopy__(self, memo):
+        return self
 
     def module(self) -> RegionCall:
         return RegionCall(self)
@@ -120,12 +127,10 @@ class Region:
 
     def caller(self):
         """What an eager call of the region runs, as a function of its leaves and sizes; all that never changes is bound to it."""
-        handle, eager, count = self.handle, self.eager, self.leaf_count
+        eager, count, run = self.eager, self.leaf_count, self.run
         choices, modes = self.choices, self.modes
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
-        program, grad_enabled = self.differentiable_program, is_grad_enabled
-        # Leaves that no gradient flows to have no place in autograd's graph: what they come from is not to be asked for one.
-        loose = set(range(count)).difference(*self.reach)
+        grad_enabled = is_grad_enabled
 
         def call(*arguments):
             if self.failure is not None:
@@ -153,24 +158,28 @@ class Region:
                             return eager(*arguments)
                         if choice.lean:
                             mode |= library.LEAN
-                if grad:
-                    if loose:
-                        leaves = [leaf.detach() if i in loose else leaf for i, leaf in enumerate(leaves)]
-                    return library.with_gradient((program, sizes, mode), *leaves)
-                return library.run_detached(leaves, handle, sizes, mode)
+                return run(leaves, sizes, mode, grad)
             except RuntimeError as error:
                 return self.gave_up(error, arguments)
 
         return call
 
+    def run(self, leaves: tuple, sizes: tuple, mode: int, grad: bool):
+        """Ours."""
+        if not grad:
+            return library.run_detached(leaves, self.handle, sizes, mode)
+        if self.unreached:
+            leaves = [leaf.detach() if i in self.unreached else leaf for i, leaf in enumerate(leaves)]
+        return library.with_gradient((self.program, self.gradient, sizes, mode), *leaves)
+
     def key(self, mode: int, leaves: tuple, sizes: tuple) -> tuple:
         given = [leaves[i] for i in self.inputs]
         return mode, tuple([t.shape for t in given]), sizes, tuple([t.is_contiguous() for t in given])
 
-    def ready(self) -> dict:
+    def ready(self) -> Ready:
         """For one who calls the operator itself: the modes it finds by mode_of, forgotten when they hold no more."""
-        self._ready.append({})
-        return self._ready[-1]
+        self._ready.add(found := Ready())
+        return found
 
     def mode_of(self, leaves: tuple) -> int | None:
         """The mode of calls without gradients on tensors like these; None where it is not settled, or PyTorch's way is used."""
@@ -275,15 +284,19 @@ class Region:
         choice = self.measured.near("choice", key)
         if choice is None:
             if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
-                return Choice(0.0, 0.0)
-            with unseen():
-                choice = self.measure(leaves, key[2], mode, grad)
-                if choice.needs_more_memory and self.on_cuda:
-                    lean = self.measure(leaves, key[2], mode | library.LEAN, grad)
-                    if lean.takes_ours:
-                        choice = replace(lean, lean=True)
+                return OURS
+            choice = self.weigh(leaves, key[2], mode, grad)
             self.measured.add("choice", key, choice)
         self.choices[key] = choice
+        return choice
+
+    def weigh(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> Choice:
+        with unseen():
+            choice = self.measure(leaves, sizes, mode, grad)
+            if choice.needs_more_memory and self.on_cuda:
+                lean = self.measure(leaves, sizes, mode | library.LEAN, grad)
+                if lean.takes_ours:
+                    choice = replace(lean, lean=True)
         return choice
 
     def measure(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> Choice:
@@ -292,7 +305,7 @@ class Region:
 
         def ours():
             if grad:
-                return library.with_gradient((self.differentiable_program, sizes, mode), *own)
+                return library.with_gradient((self.program, self.gradient, sizes, mode), *own)
             return library.run_detached(own, self.handle, sizes, mode)
 
         def pytorch():
@@ -336,6 +349,13 @@ class Region:
             given = [*gradients, *results[self.outputs :]]
             scratch = library.scratch_backward(leaves, given, self.handle, sizes, mode, flows, wanted)
         return max(forward, total(results) + total(gradients) + total([leaves[i] for i in wanted]) + scratch)
+
+
+class Ready(dict):
+    """Layouts of calls and their modes."""
+
+    __slots__ = ("__weakref__",)
+    __hash__, __eq__ = object.__hash__, object.__eq__
 
 
 class Measured:

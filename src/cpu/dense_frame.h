@@ -41,6 +41,12 @@ public:
         return std::max(
             {layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0, plain_ ? plain_->workspace_bytes() : 0});
     }
+    size_t kept_bytes() const override {
+        constexpr size_t of_a_tap = 768;  // what meets it
+        size_t taps = 1;
+        for (const Lattice& axis : lattices(plan_.graph, pass_.anchor)) taps *= static_cast<size_t>(axis.taps);
+        return CompiledPass::kept_bytes() + taps * of_a_tap;  // (packed weights have a bound of their own)
+    }
     void run(const Run& run) const override;
 
 protected:

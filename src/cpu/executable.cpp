@@ -93,6 +93,12 @@ public:
 
     size_t workspace_bytes() const override { return layout_.total(); }
 
+    size_t kept_bytes() const override {
+        size_t all = sizeof *this + plan_.bytes() + frozen_layout_.total();
+        for (const auto& pass : passes_) all += pass->kept_bytes();
+        return all;
+    }
+
     void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
              const RunContext& context) override {
         const Graph& graph = plan_.graph;

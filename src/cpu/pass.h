@@ -44,6 +44,7 @@ class CompiledPass {
 public:
     virtual ~CompiledPass() = default;
     virtual size_t workspace_bytes() const = 0;
+    virtual size_t kept_bytes() const { return 4096; }  // of memory that it holds between calls, about
     virtual void run(const Run& run) const = 0;
     virtual std::string describe() const = 0;
 };

@@ -28,20 +28,21 @@ struct Loaded {
     const Device& device;
     Assembly assembly;
     std::vector<Ready> launches;
-    CUdeviceptr kept = 0;  // what a frozen executable prepares once
+    std::shared_ptr<const DeviceMemory> kept;  // what a frozen executable prepares once; null: nothing
     std::atomic<bool> prepared{false};
     std::mutex prepare_mutex;
 
     explicit Loaded(const Device& on) : device(on) {}
-    ~Loaded() {
-        if (!kept) return;
-        ContextGuard guard(device);
-        driver().cuMemFree(kept);
+
+    size_t bytes() const {
+        size_t all = sizeof *this + assembly.kept_bytes;
+        for (const Ready& ready : launches) all += ready.bytes() + sizeof(BoundLaunch);
+        return all;
     }
 };
 
-// Every size that a program meets is kept: arguments lie in the ready launches, and memory that is new takes as long to
-// get as to fill.
+// Many sizes that a program meets are kept: arguments lie in the ready launches, and memory that is new takes as long
+// to get as to fill.
 void forget_what_is_ready(Assembly& assembly) {
     const auto forget = [](auto& list) { list = std::remove_reference_t<decltype(list)>(); };
     give_back(assembly.strides), forget(assembly.configs), forget(assembly.taken);
@@ -64,10 +65,8 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
     loaded.launches.reserve(loaded.assembly.launches.size());
     for (const BoundLaunch& bound : loaded.assembly.launches) loaded.launches.push_back(make_ready(bound, device));
     forget_what_is_ready(loaded.assembly);
-    if (loaded.assembly.kept_bytes > 0) {
-        ContextGuard guard(device);
-        check(driver().cuMemAlloc(&loaded.kept, loaded.assembly.kept_bytes), "cuMemAlloc (prepared weights)");
-    }
+    if (loaded.assembly.kept_bytes > 0)
+        loaded.kept = std::make_shared<const DeviceMemory>(device, loaded.assembly.kept_bytes);
     return result;
 }
 
@@ -105,6 +104,10 @@ public:
             return;
         }
         run_frozen(loaded, leaves, outputs, context.workspace, stream);
+    }
+
+    size_t kept_bytes() const override {
+        return sizeof *this + aligned_->bytes() + (leaves_.own() + outputs_.own()) * sizeof(Layout);
     }
 
     std::string describe() const override {
@@ -171,8 +174,11 @@ private:
         return *unaligned_;
     }
 
-    static void run_frozen(Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
-                           void* workspace, CUstream stream) {
+    void run_frozen(Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
+                    void* workspace, CUstream stream) {
+        int capturing = 0;
+        driver().cuStreamIsCapturing(stream, &capturing);
+        if (capturing && known_ && loaded.kept) known_->keep_for_graphs(loaded.kept);
         if (loaded.prepared.load(std::memory_order_acquire)) {
             launch(loaded, leaves, outputs, workspace, stream, true);
             return;
@@ -180,8 +186,6 @@ private:
         std::lock_guard lock(loaded.prepare_mutex);
         const bool skip = loaded.prepared.load();
         launch(loaded, leaves, outputs, workspace, stream, skip);
-        int capturing = 0;
-        driver().cuStreamIsCapturing(stream, &capturing);
         if (skip || capturing) return;  // what a capture records has not run yet
         check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
         loaded.prepared.store(true, std::memory_order_release);
@@ -200,7 +204,7 @@ private:
                 case Address::Kind::kept:
                     break;
             }
-            return reinterpret_cast<char*>(loaded.kept);
+            return reinterpret_cast<char*>(loaded.kept->address());
         };
         bool first = true;
         for (const Ready& ready : loaded.launches) {

@@ -9,6 +9,7 @@
 #include "cuda/dense/said.h"
 #include "cuda/dense/written.h"
 #include "cuda/runtime/cache.h"
+#include "cuda/runtime/driver.h"
 
 namespace transfuse::cuda {
 
@@ -274,6 +275,11 @@ std::shared_ptr<const Program> KnownKernels::prepare(const Preparation* asked, c
         last_prepared_.remember(*asked, program);
     }
     return program;
+}
+
+void KnownKernels::keep_for_graphs(std::shared_ptr<const DeviceMemory> weights) {
+    const std::lock_guard lock(mutex_);
+    of_graphs_.insert(std::move(weights));
 }
 
 std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,

@@ -20,6 +20,7 @@
 
 namespace transfuse::cuda {
 
+class DeviceMemory;
 class Frames;
 
 struct KnownKernel {
@@ -73,6 +74,8 @@ public:
     // pull(request), for requests that do not depend on sizes. asked: what the request was made of, to be remembered;
     // null: not of that alone.
     std::shared_ptr<const Program> prepare(const Preparation* asked, const PullRequest& request);
+    // Weights that a captured graph of launches reads whenever it is replayed: they stay as long as this.
+    void keep_for_graphs(std::shared_ptr<const DeviceMemory> weights);
 
 private:
     struct Compiled {
@@ -96,6 +99,7 @@ private:
     };
     Remembered<Prepared> prepared_;
     Preparations last_prepared_;
+    std::set<std::shared_ptr<const DeviceMemory>> of_graphs_;
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
 

@@ -33,6 +33,9 @@ struct Ready {
     std::span<Patch> patches;             // what is written behind the plain ones
     std::span<BoxedTensor> maps;          // of tensors
     std::unique_ptr<std::byte[]> memory;  // of the four lists
+    size_t bytes() const {
+        return sizeof *this + plain.size() + parameters.size_bytes() + patches.size_bytes() + maps.size_bytes();
+    }
 };
 
 // The arguments of a launch.

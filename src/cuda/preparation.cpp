@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
+#include <tuple>
 
 #include "cuda/key_text.h"
+#include "transfuse/recent.h"
 
 namespace transfuse::cuda {
 
@@ -21,7 +22,8 @@ struct Preparations::Ground {
         std::vector<ValueId>
             made_of;  // what is stored and packed, and all below; scalars that sizes decide are not, mostly
     };
-    std::unordered_map<std::string, Found> found;  // by what is stored and packed
+    Recent<std::string, std::shared_ptr<const Found>> found =
+        Recent<std::string, std::shared_ptr<const Found>>(64);  // so many, by what is stored and packed
 };
 
 namespace {
@@ -92,9 +94,9 @@ Preparations::Ground* Preparations::ground_of(const Preparation& asked) const {
 std::shared_ptr<const Program> Preparations::find(const Preparation& asked) const {
     const Ground* ground = ground_of(asked);
     if (!ground) return nullptr;
-    const auto found = ground->found.find(wanted(asked));
-    if (found == ground->found.end()) return nullptr;
-    return same_nodes(found->second.graph, asked.plan.graph, found->second.made_of) ? found->second.program : nullptr;
+    const auto* const found = ground->found.find(wanted(asked));
+    if (found == nullptr) return nullptr;
+    return same_nodes((*found)->graph, asked.plan.graph, (*found)->made_of) ? (*found)->program : nullptr;
 }
 
 void Preparations::remember(const Preparation& asked, std::shared_ptr<const Program> program) {
@@ -103,18 +105,17 @@ void Preparations::remember(const Preparation& asked, std::shared_ptr<const Prog
         std::vector<Sizes> leaves;
         each_parameter_leaf(asked, [&](const Sizes& strides) { leaves.push_back(strides); });
         if (grounds_.size() == most) grounds_.erase(grounds_.begin());
-        grounds_.push_back(std::make_shared<Ground>(Ground{asked.parameters,
-                                                           asked.plan.views,
-                                                           reads(asked.plan),
-                                                           std::move(leaves),
-                                                           asked.target,
-                                                           asked.aligned,
-                                                           asked.beside,
-                                                           {}}));
+        grounds_.push_back(
+            std::make_shared<Ground>(Ground{asked.parameters, asked.plan.views, reads(asked.plan), std::move(leaves),
+                                            asked.target, asked.aligned, asked.beside}));
         ground = grounds_.back().get();
     }
-    ground->found.insert_or_assign(wanted(asked),
-                                   Ground::Found{std::move(program), asked.extras, asked.plan.graph, made_of(asked)});
+    // The last to want these stays: another one was made of other values.
+    const std::string key = wanted(asked);
+    std::ignore = ground->found.take_if([&](const std::string& other, const auto&) { return other == key; });
+    auto fresh = std::make_shared<Ground::Found>(
+        Ground::Found{std::move(program), asked.extras, asked.plan.graph, made_of(asked)});
+    std::ignore = ground->found.put(key, std::move(fresh), 1);
 }
 
 }  // namespace transfuse::cuda

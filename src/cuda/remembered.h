@@ -1,4 +1,4 @@
-// What was made once and is found again by all it was made from.
+// What was made once and is found again by all it was made from, unless too much was made since.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,9 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
+
+#include "transfuse/recent.h"
 
 namespace transfuse::cuda {
 
@@ -38,22 +40,31 @@ struct KeyHash {
 template <class Made>
 class Remembered {
 public:
+    // most: bytes of the keys, and of texts where texts are made. Sizes of a program have most in common: a thousand of
+    // them have some tens of keys of a few kilobytes.
+    explicit Remembered(size_t most = size_t{4} << 20) : made_(most) {}
+
     // make() gives a shared_ptr, null where nothing can be made. Threads that ask at once may each make theirs; the
     // first is kept, and given to all.
     template <class Make>
     std::shared_ptr<const Made> get(std::string_view key, const Make& make) {
         {
             const std::lock_guard lock(mutex_);
-            if (const auto met = made_.find(key); met != made_.end()) return met->second;
+            if (const auto* const met = made_.find(key)) return *met;
         }
         std::shared_ptr<const Made> fresh = make();
+        size_t bytes = key.size() + sizeof(Made);
+        if constexpr (requires { fresh->text.size(); })
+            if (fresh) bytes += fresh->text.size();
+        std::vector<std::shared_ptr<const Made>> dropped;
         const std::lock_guard lock(mutex_);
-        return made_.try_emplace(std::string(key), std::move(fresh)).first->second;
+        dropped = made_.put(std::string(key), std::move(fresh), bytes);
+        return *made_.find(key);
     }
 
 private:
     std::mutex mutex_;
-    std::unordered_map<std::string, std::shared_ptr<const Made>, KeyHash, std::equal_to<>> made_;
+    Recent<std::string, std::shared_ptr<const Made>, KeyHash> made_;
 };
 
 }  // namespace transfuse::cuda

@@ -141,4 +141,15 @@ std::vector<ValueId> Plan::buffers() const {
     return result;
 }
 
+size_t Plan::bytes() const {
+    constexpr size_t of_attributes = 256;
+    size_t all = sizeof *this + views.size() / 8 + gathered.size() * sizeof(ValueId);
+    for (const Node& node : graph.nodes())
+        all += sizeof node + node.name.size() + (node.attributes.items().empty() ? 0 : of_attributes);
+    for (const Pass& pass : passes)
+        all += sizeof pass + pass.steps.size() * sizeof(TileStep) + pass.reads.size() * sizeof(ValueId) +
+               pass.stores.size() * sizeof(Store) + pass.why.size();
+    return all;
+}
+
 }  // namespace transfuse

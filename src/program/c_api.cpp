@@ -131,8 +131,21 @@ void read_options(const char* options, emit::Request& request) {
 
 extern "C" {
 
-int64_t transfuse_define(const char* text, uint64_t salt, char** error) {
-    return guarded(error, int64_t{-1}, [&] { return define_program(text, salt); });
+int64_t transfuse_define(const char* text, char** error) {
+    return guarded(error, int64_t{-1}, [&] { return define_program(text); });
+}
+
+int64_t transfuse_hold(const char* text, uint64_t salt, char** error) {
+    return guarded(error, int64_t{-1}, [&] { return hold_program(text, salt); });
+}
+
+void transfuse_release(int64_t handle) { release_program(handle); }
+
+void transfuse_forget_frozen(int64_t handle, char** error) {
+    guarded(error, 0, [&] {
+        program(handle)->forget_frozen();
+        return 0;
+    });
 }
 
 char* transfuse_explain(const char* text, const char* machine, char** error) {
@@ -173,7 +186,7 @@ char* transfuse_infer(const char* text, char** error) {
 char* transfuse_layouts(int64_t handle, const char* leaves, const char* sizes, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
         std::string out;
-        for (bool last : program(handle).outputs_channels_last(read_views(leaves), read_list(sizes)))
+        for (bool last : program(handle)->outputs_channels_last(read_views(leaves), read_list(sizes)))
             out += last ? "last\n" : "contiguous\n";
         return copy(out);
     });
@@ -183,7 +196,7 @@ char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, cons
     return guarded(error, static_cast<char*>(nullptr), [&] {
         const Engine engine = machine != nullptr && std::strcmp(machine, "cuda") == 0 ? Engine::cuda : Engine::cpu;
         std::string out;
-        for (const Type& type : program(handle).kept(read_views(leaves), read_list(sizes), engine))
+        for (const Type& type : program(handle)->kept(read_views(leaves), read_list(sizes), engine))
             out += to_string(type) + "\n";
         return copy(out);
     });
@@ -191,18 +204,19 @@ char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, cons
 
 char* transfuse_describe(int64_t handle, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
-        Program& found = program(handle);
-        const ProgramStatistics statistics = found.statistics();
+        const std::shared_ptr<Program> found = program(handle);
+        const ProgramStatistics statistics = found->statistics();
         std::string out = "{\"plans\":" + std::to_string(statistics.plans) +
                           ",\"failures\":" + std::to_string(statistics.failures) + ",\"executables\":[";
         bool first = true;
         size_t workspace = 0;
-        for (const auto& instance : found.instances()) {
+        for (const auto& instance : found->instances()) {
             out += (first ? "" : ",") + quoted(instance->executable->describe());
             first = false;
             workspace = std::max(workspace, instance->workspace_bytes);
         }
-        return copy(out + "],\"workspace_bytes\":" + std::to_string(workspace) + "}");
+        return copy(out + "],\"workspace_bytes\":" + std::to_string(workspace) +
+                    ",\"kept_bytes\":" + std::to_string(found->bytes()) + "}");
     });
 }
 

@@ -16,6 +16,8 @@
 namespace transfuse {
 namespace {
 
+constexpr int64_t frozen_bit = 1 << 8;  // of the second number of a signature
+
 bool starts_word(std::string_view text, size_t at, std::string_view word) {
     return text.substr(at, word.size()) == word;
 }
@@ -148,8 +150,8 @@ private:
     bool grown_ = false;
 };
 
-Program::Program(std::string text)
-    : text_(std::move(text)), forms_(std::make_shared<Forms>()), kernels_(cuda::no_kernels_yet()) {
+Program::Program(std::string text, size_t most)
+    : text_(std::move(text)), entries_(most), forms_(std::make_shared<Forms>()), kernels_(cuda::no_kernels_yet()) {
     std::string piece;
     int64_t leaf = 0;
     for (size_t at = 0; at < text_.size();) {
@@ -253,7 +255,7 @@ Program::Signature& Program::signature(std::span<const TensorView> leaves, std::
     key.clear(), parameters.clear();
     key.push_back(0);  // the number
     key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
-                  int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
+                  (mode.freeze ? frozen_bit : 0) | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
                   int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16);
     for (size_t i = 0; i < leaves.size(); ++i)
         append_signature(i < parameter_.size() && parameter_[i] ? parameters : key, leaves[i]);
@@ -276,61 +278,57 @@ size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {
     return h;
 }
 
-// A quarter at a time, so that it is not done at every new one.
-void Program::forget_old() {
-    std::vector<int64_t> used;
-    for (const auto& [key, entry] : entries_)
-        if (!entry.lasts) used.push_back(entry.used);
-    if (used.size() <= most_kept) return;
-    size_t left = used.size() - most_kept * 3 / 4;
-    const auto last = used.begin() + static_cast<std::ptrdiff_t>(left) - 1;
-    std::ranges::nth_element(used, last);
-    std::erase_if(entries_, [&, since = *last](const auto& at) {
-        const bool old = left > 0 && !at.second.lasts && at.second.used <= since;  // several may be as old as the last
-        left -= old;
-        return old;
-    });
-}
-
 template <class Make>
-std::shared_ptr<const Instance> Program::find(Signature& signature, Engine engine, const Make& make) {
+std::shared_ptr<const Instance> Program::find(Signature& signature, const Make& make) {
     const auto known = [&]() -> std::shared_ptr<const Instance> {
         std::shared_lock lock(mutex_);
-        if (!put_number(signature)) return nullptr;
-        const auto found = entries_.find(signature.key);
-        if (found == entries_.end()) return nullptr;
-        std::atomic_ref(found->second.used).store(met_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        if (!found->second.instance) throw Error(found->second.failure);
-        return found->second.instance;
+        const Entry* const found = put_number(signature) ? entries_.find(signature.key) : nullptr;
+        if (found == nullptr) return nullptr;
+        if (!found->instance) throw Error(found->failure);
+        return found->instance;
     };
     if (auto instance = known()) return instance;
     // One maker at a time: a second caller with the same signature finds what the first one made.
     std::lock_guard making(making_);
     if (auto instance = known()) return instance;
-    Entry entry{.instance = nullptr, .failure = {}, .lasts = engine == Engine::cuda, .used = ++met_};
+    Entry entry;
+    size_t bytes = sizeof(Entry) + sizeof(Instance) + signature.key.size() * sizeof(int64_t);
     try {
         entry.instance = make();
+        bytes += entry.instance->executable->kept_bytes();
         ++plans_;
+    } catch (const std::bad_alloc&) {  // of which the next call may hear nothing
+        throw OutOfMemory("a plan of " + text_.substr(0, text_.find('{')));
+    } catch (const OutOfMemory&) {
+        throw;
     } catch (const std::exception& error) {
         entry.failure = error.what();
         ++failures_;
     }
+    std::vector<Entry> dropped;  // what they prepared is given back when no call is waiting for the lock
     {
         std::unique_lock lock(mutex_);
         if (!put_number(signature)) {
             parameters_.push_back(signature.parameters);
-            if (parameters_.size() > most_kept) parameters_.pop_front(), ++forgotten_;
+            if (parameters_.size() > most_parameters) parameters_.pop_front(), ++forgotten_;
         }
-        entries_.emplace(signature.key, entry);
-        if (!entry.lasts && entries_.size() > most_kept) forget_old();
+        dropped = entries_.put(signature.key, entry, bytes);
     }
     if (!entry.instance) throw Error(entry.failure);
     return entry.instance;
 }
 
+void Program::forget_frozen() {
+    std::vector<Entry> dropped;
+    const std::lock_guard making(making_);
+    std::unique_lock lock(mutex_);
+    dropped =
+        entries_.take_if([](const std::vector<int64_t>& key, const Entry&) { return (key[1] & frozen_bit) != 0; });
+}
+
 std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                                                  const CallMode& mode) {
-    return find(signature(leaves, sizes, mode), mode.engine, [&] {
+    return find(signature(leaves, sizes, mode), [&] {
         // Where no tensor is channels last no result is, whatever is written.
         const Reading reading = read(leaves, sizes, std::ranges::any_of(leaves, channels_last));
         const Graph graph = reading.forward(mode);
@@ -374,7 +372,7 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     key.insert(key.end(), request.outputs.begin(), request.outputs.end());
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());
     for (const TensorView& gradient : gradients) append_signature(key, gradient);
-    return find(signature, mode.engine, [&] {
+    return find(signature, [&] {
         const Reading reading = read(leaves, sizes, true);
         const Graph graph = reading.backward(mode, request, gradients.size());
         std::vector<Sizes> strides = strides_of(leaves);
@@ -396,16 +394,41 @@ ProgramStatistics Program::statistics() const { return {plans_.load(), failures_
 std::vector<std::shared_ptr<const Instance>> Program::instances() const {
     std::vector<std::shared_ptr<const Instance>> all;
     std::shared_lock lock(mutex_);
-    for (const auto& [key, entry] : entries_)
+    entries_.each([&](const auto&, const Entry& entry) {
         if (entry.instance) all.push_back(entry.instance);
+    });
     return all;
+}
+
+size_t Program::bytes() const {
+    std::shared_lock lock(mutex_);
+    return entries_.weight();
 }
 
 namespace {
 
+struct Held {
+    std::shared_ptr<Program> program;
+    int64_t holders = 0;
+    bool salted = false;
+};
+
 struct Registry {
     std::shared_mutex mutex;
-    std::unordered_map<int64_t, std::unique_ptr<Program>> programs;
+    std::unordered_map<int64_t, Held> held;
+    Recent<int64_t, std::shared_ptr<Program>> loose{size_t{256} << 20};  // that nobody holds
+
+    std::shared_ptr<Program> find(int64_t handle) const {
+        if (const auto at = held.find(handle); at != held.end()) return at->second.program;
+        const std::shared_ptr<Program>* const found = loose.find(handle);
+        return found != nullptr ? *found : nullptr;
+    }
+    // Gives what is dropped for it, to go away where no lock is held.
+    [[nodiscard]] auto let_loose(int64_t handle, std::shared_ptr<Program> program) {
+        constexpr size_t about = size_t{1} << 20;  // of its text, its forms and its kernels' texts
+        const size_t bytes = about + program->bytes();
+        return loose.put(handle, std::move(program), bytes);
+    }
 };
 
 Registry& registry() {
@@ -413,27 +436,55 @@ Registry& registry() {
     return *all;
 }
 
-}  // namespace
-
-int64_t define_program(const std::string& text, uint64_t salt) {
+int64_t named(const std::string& text, uint64_t salt, bool hold) {
     uint64_t h = 0xCBF29CE484222325ULL ^ salt * 0x9E3779B97F4A7C15ULL;  // FNV-1a
     for (unsigned char c : text) h = (h ^ c) * 0x100000001B3ULL;
-    int64_t handle = static_cast<int64_t>(h >> 1);
     Registry& all = registry();
-    std::unique_lock lock(all.mutex);
-    for (;; ++handle) {
-        auto& slot = all.programs[handle];
-        if (!slot) slot = std::make_unique<Program>(text);
-        if (slot->text() == text) return handle;
+    std::vector<std::shared_ptr<Program>> dropped;
+    const std::unique_lock lock(all.mutex);
+    for (auto handle = static_cast<int64_t>(h >> 1);; ++handle) {
+        std::shared_ptr<Program> program = all.find(handle);
+        if (program && program->text() != text) continue;
+        const bool fresh = !program;
+        if (fresh) program = std::make_shared<Program>(text);
+        if (!hold) {
+            if (fresh) dropped = all.let_loose(handle, std::move(program));
+            return handle;
+        }
+        Held& held = all.held[handle];
+        if (held.holders++ == 0) {
+            held.program = std::move(program), held.salted = salt != 0;
+            dropped = all.loose.take_if([&](int64_t other, const auto&) { return other == handle; });
+        }
+        return handle;
     }
 }
 
-Program& program(int64_t handle) {
+}  // namespace
+
+int64_t define_program(const std::string& text) { return named(text, 0, false); }
+
+int64_t hold_program(const std::string& text, uint64_t salt) { return named(text, salt, true); }
+
+void release_program(int64_t handle) {
+    Registry& all = registry();
+    std::shared_ptr<Program> released;
+    std::vector<std::shared_ptr<Program>> dropped;
+    const std::unique_lock lock(all.mutex);
+    const auto at = all.held.find(handle);
+    if (at == all.held.end() || --at->second.holders > 0) return;
+    released = std::move(at->second.program);
+    const bool salted = at->second.salted;
+    all.held.erase(at);
+    if (!salted) dropped = all.let_loose(handle, std::move(released));
+}
+
+std::shared_ptr<Program> program(int64_t handle) {
     Registry& all = registry();
     std::shared_lock lock(all.mutex);
-    const auto found = all.programs.find(handle);
-    require(found != all.programs.end(), "no Transfuse program has the handle ", handle, " in this process");
-    return *found->second;
+    std::shared_ptr<Program> found = all.find(handle);
+    require(found != nullptr, "no Transfuse program has the handle ", handle, " in this process");
+    return found;
 }
 
 }  // namespace transfuse

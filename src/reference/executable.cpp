@@ -24,6 +24,7 @@ public:
     }
 
     size_t workspace_bytes() const override { return 0; }
+    size_t kept_bytes() const override { return sizeof *this + plan_.bytes(); }
 
     void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext&) override {
         check("leaf", leaves, plan_.graph.leaves(), options_.leaf_strides);

@@ -165,18 +165,24 @@ Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<T
     request.outputs.assign(outputs.begin(), outputs.end());
     request.wrt.assign(wanted.begin(), wanted.end());
     const CallMode call = call_mode(mode, place, mode_bits::tf32_backward);
-    return {place, program(handle).backward(own, given, sizes, call, request), mode};
+    return {place, program(handle)->backward(own, given, sizes, call, request), mode};
 }
 
-std::vector<Tensor> execute(const Prepared& call) { return execute(*call.instance, call.place, call.mode); }
+std::vector<Tensor> execute(const Prepared& call) {
+    try {
+        return execute(*call.instance, call.place, call.mode);
+    } catch (const std::bad_alloc&) {
+        throw OutOfMemory("a call on the CPU");
+    }
+}
 
 std::vector<Tensor> run(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes,
                         int64_t mode) {
-    return execute(prepare(program(handle), leaves, sizes, mode));
+    return execute(prepare(*program(handle), leaves, sizes, mode));
 }
 
 Tensor run_one(const std::vector<Tensor>& leaves, int64_t handle, int64_t mode) {
-    const Prepared call = prepare(program(handle), leaves, {}, mode);
+    const Prepared call = prepare(*program(handle), leaves, {}, mode);
     require(call.instance->output_types.size() == 1, "transfuse::run_one: the program gives ",
             call.instance->output_types.size(), " tensors");
     return std::move(execute(call).front());
@@ -184,7 +190,7 @@ Tensor run_one(const std::vector<Tensor>& leaves, int64_t handle, int64_t mode) 
 
 std::vector<Tensor> run_text(const std::vector<Tensor>& leaves, const std::string& text,
                              const std::vector<int64_t>& sizes, int64_t mode) {
-    return execute(prepare(program(define_program(text)), leaves, sizes, mode));
+    return execute(prepare(*program(define_program(text)), leaves, sizes, mode));
 }
 
 std::vector<Tensor> run_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients,
@@ -199,7 +205,7 @@ int64_t scratch_of(const Prepared& call) {
 }
 
 int64_t scratch(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes, int64_t mode) {
-    return scratch_of(prepare(program(handle), leaves, sizes, mode));
+    return scratch_of(prepare(*program(handle), leaves, sizes, mode));
 }
 
 int64_t scratch_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients, int64_t handle,

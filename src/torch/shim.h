@@ -15,6 +15,12 @@ inline void check(AOTITorchError code, const char* what) {
     require(code == AOTI_TORCH_SUCCESS, "PyTorch: ", what, " failed");
 }
 
+// Of a request that is right but for its size.
+template <class What>
+void check_memory(AOTITorchError code, const What& what) {
+    if (code != AOTI_TORCH_SUCCESS) throw OutOfMemory("PyTorch has none for " + what());
+}
+
 struct Place {
     int32_t type = 0, index = 0;
     bool operator==(const Place&) const = default;
@@ -22,9 +28,9 @@ struct Place {
 
 inline Tensor empty(const Sizes& shape, const Sizes& strides, int32_t dtype, const Place& place) {
     AtenTensorHandle handle = nullptr;
-    check(aoti_torch_empty_strided(static_cast<int64_t>(shape.size()), shape.data(), strides.data(), dtype, place.type,
-                                   place.index, &handle),
-          "empty_strided");
+    check_memory(aoti_torch_empty_strided(static_cast<int64_t>(shape.size()), shape.data(), strides.data(), dtype,
+                                          place.type, place.index, &handle),
+                 [&] { return "a tensor of " + to_string(shape); });
     return Tensor(handle);
 }
 

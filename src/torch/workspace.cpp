@@ -47,16 +47,17 @@ void Workspace::take_from_cuda(size_t bytes, int32_t device, void* stream, bool 
     int32_t current = -1;
     if (allocate == nullptr || aoti_torch_get_current_device_index(&current) != AOTI_TORCH_SUCCESS) return;
     if (current != device) return;
+    const auto what = [&] { return std::to_string(bytes) + " bytes of scratch"; };
     // A graph being captured keeps the addresses of its own memory, and is replayed on any stream.
     if (!may_keep || bytes > most_kept || cuda_captures(stream)) {
-        check(allocate(bytes, &raw_), "raw_alloc");  // its blocks begin at multiples of 512
+        check_memory(allocate(bytes, &raw_), what);  // its blocks begin at multiples of 512
         data_ = raw_;
         return;
     }
     Kept& kept = kept_here();
     if (kept.bytes < bytes || kept.device != device || kept.stream != stream) {
         void* memory = nullptr;
-        check(allocate(bytes, &memory), "raw_alloc");
+        check_memory(allocate(bytes, &memory), what);
         give_back(kept.memory);
         kept.memory = memory, kept.bytes = bytes, kept.device = device, kept.stream = stream;
     }

@@ -127,34 +127,117 @@ TEST(ProgramKept, ParametersOfTheLastCalls) {
         EXPECT_EQ(program.forward(views, {}, {})->output_types[0].shape, Sizes{length});
         return program.statistics().plans;
     };
-    const auto many = static_cast<int64_t>(Program::most_kept) + 100;
+    const int64_t many = 200;
     for (int64_t length = 1; length <= many; ++length) EXPECT_EQ(at(length), length);
     EXPECT_EQ(at(many), many);
-    EXPECT_EQ(at(many - 500), many);
+    EXPECT_EQ(at(many - 30), many);
     EXPECT_EQ(at(1), many + 1);
     EXPECT_EQ(at(1), many + 1);
 }
 
-TEST(ProgramKept, PlansOfTheLastSizesMet) {
-    Program program("graph g {\n  %x = input f32[2,4,6]\n  %y = relu(%x)\n  return %y\n}\n");
-    const auto at = [&](int64_t length) {
+const char* const small =
+    "graph g {\n  %x = input f32[2,4,6]\n  %w = param f32[4,4,3]\n  %t = tanh(%w)\n  %y = conv(%x, %t)\n  return "
+    "%y\n}\n";
+
+struct Met {
+    explicit Met(size_t most) : program(small, most) {}
+    std::shared_ptr<const Instance> at(int64_t length, const CallMode& mode = {}) {
         const Sizes shape{2, 4, length};
-        const TensorView view{nullptr, DType::f32, shape, contiguous_strides(shape)};
-        return program.forward(std::span(&view, 1), {}, {});
-    };
-    const auto first = at(1);
-    const auto made = [&] { return program.statistics().plans; };
-    const auto most = static_cast<int64_t>(Program::most_kept);
-    for (int64_t length = 2; length <= 3 * most; ++length) {
-        at(length);
-        ASSERT_EQ(at(1), first);  // met again and again
-        ASSERT_LE(program.instances().size(), Program::most_kept);
+        const std::vector<TensorView> views{{weights, DType::f32, shape, contiguous_strides(shape)},
+                                            {weights, DType::f32, {4, 4, 3}, contiguous_strides({4, 4, 3})}};
+        return program.forward(views, {}, mode);
     }
-    EXPECT_EQ(made(), 3 * most);
-    for (int64_t length = 3 * most; length > 3 * most - most / 2; --length) at(length);
-    EXPECT_EQ(made(), 3 * most);
-    EXPECT_EQ(at(2)->output_types[0].shape, (Sizes{2, 4, 2}));
-    EXPECT_EQ(made(), 3 * most + 1);
+    float weights[48]{};
+    Program program;
+};
+
+// Bytes are what limits it: what was met last is kept, what is met again and again too.
+TEST(ProgramKept, PlansOfTheLastSizesMet) {
+    constexpr size_t most = 1 << 20;
+    Met met(most);
+    const auto first = met.at(3);
+    const size_t one = met.program.bytes();
+    const auto fits = static_cast<int64_t>(most / one);
+    ASSERT_GT(fits, 8);
+    for (int64_t i = 1; i < 3 * fits; ++i) {
+        met.at(3 + i);
+        ASSERT_EQ(met.at(3), first);
+        ASSERT_LE(met.program.bytes(), most);
+        ASSERT_LE(met.program.instances().size(), static_cast<size_t>(2 * fits));
+    }
+    const auto made = [&] { return met.program.statistics().plans; };
+    EXPECT_EQ(made(), 3 * fits);
+    for (int64_t i = 3 * fits - 1; i > 3 * fits - fits / 2; --i) met.at(3 + i);
+    EXPECT_EQ(made(), 3 * fits);
+    EXPECT_EQ(met.at(5)->output_types[0].shape, (Sizes{2, 4, 3}));
+    EXPECT_EQ(made(), 3 * fits + 1);
+}
+
+// Prepared weights are counted, and those of a size that is still used are not given back.
+TEST(ProgramKept, PreparedWeightsCount) {
+    Met plain(1 << 30), frozen(1 << 30);
+    CallMode mode;
+    plain.at(9), mode.freeze = true, frozen.at(9, mode);
+    EXPECT_GE(frozen.program.bytes(), plain.program.bytes() + 48 * sizeof(float));
+    Met few(1);  // room for nothing: two stay, and what somebody holds
+    const std::weak_ptr<const Instance> first = few.at(9, mode);
+    const std::shared_ptr<const Instance> held = few.at(10, mode);
+    for (int64_t length = 11; length < 20; ++length) few.at(length, mode);
+    EXPECT_EQ(few.program.instances().size(), 2U);
+    EXPECT_TRUE(first.expired());
+    EXPECT_FALSE(held->executable->describe().empty());
+}
+
+TEST(ProgramKept, FrozenOnesAreForgottenAlone) {
+    Met met(1 << 30);
+    CallMode frozen;
+    frozen.freeze = true;
+    const auto a = met.at(9), b = met.at(9, frozen);
+    met.program.forget_frozen();
+    EXPECT_EQ(met.at(9), a);
+    EXPECT_NE(met.at(9, frozen), b);
+}
+
+// Want of memory says nothing of the next call.
+TEST(ProgramKept, WantOfMemoryIsNoFailure) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "sanitizers end where there is no memory";
+#endif
+    Program program(
+        "graph g {\n  %x = input f32[1,2,4]\n  %w = param f32[2,2,3]\n  %t = tanh(%w)\n  %y = conv(%x, %t)\n  return "
+        "%y\n}\n");
+    const Sizes w{2, int64_t{1} << 38, 3}, x{1, int64_t{1} << 38, 4};  // which no machine prepares
+    const std::vector<TensorView> views{{nullptr, DType::f32, x, contiguous_strides(x)},
+                                        {nullptr, DType::f32, w, contiguous_strides(w)}};
+    CallMode mode;
+    mode.freeze = true;
+    EXPECT_THROW(program.forward(views, {}, mode), OutOfMemory);
+    EXPECT_EQ(program.statistics().failures, 0);
+}
+
+// Programs stay for as long as they are held; of the others the last stay, unless nobody could name them.
+TEST(ProgramKept, ProgramsAreHeldAndReleased) {
+    const std::string text = "graph held {\n  %x = input f32[2]\n  %y = relu(%x)\n  return %y\n}\n";
+    const int64_t handle = hold_program(text);
+    EXPECT_EQ(define_program(text), handle);
+    EXPECT_EQ(hold_program(text), handle);
+    const std::weak_ptr<Program> held = program(handle);
+    release_program(handle);
+    EXPECT_EQ(program(handle), held.lock());
+    release_program(handle);
+    EXPECT_EQ(program(handle), held.lock()) << "it was used last";
+    EXPECT_EQ(define_program(text), handle);
+    for (int i = 0; i < 1000; ++i)
+        define_program("graph g" + std::to_string(i) + " {\n  %x = input f32[2]\n  %y = relu(%x)\n  return %y\n}\n");
+    EXPECT_TRUE(held.expired());
+    EXPECT_THROW(program(handle), Error);
+
+    const int64_t salted = hold_program(text, 7);
+    const std::weak_ptr<Program> frozen = program(salted);
+    const std::shared_ptr<Program> calling = program(salted);
+    release_program(salted);
+    EXPECT_THROW(program(salted), Error);
+    EXPECT_FALSE(frozen.expired()) << "a call still runs";
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ Loaded load() {
     TRANSFUSE_BIND(cuLaunchKernelEx);
     TRANSFUSE_BIND(cuStreamSynchronize);
     TRANSFUSE_BIND(cuStreamIsCapturing);
+    TRANSFUSE_BIND(cuThreadExchangeStreamCaptureMode);
     TRANSFUSE_BIND(cuStreamCreate);
     TRANSFUSE_BIND_V2(cuStreamDestroy);
     TRANSFUSE_BIND_V2(cuMemAlloc);
@@ -95,6 +96,20 @@ const Loaded& loaded() {
     return once;
 }
 
+constexpr CUresult out_of_memory = 2;
+
+// Memory is got and given back while another stream is captured: the thread says that this is no part of the capture.
+class BesideCaptures {
+public:
+    BesideCaptures() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+    ~BesideCaptures() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+    BesideCaptures(const BesideCaptures&) = delete;
+    BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+private:
+    int mode_ = 2;  // relaxed; then what it was before
+};
+
 }  // namespace
 
 const Driver* find_driver(std::string* reason) {
@@ -115,6 +130,7 @@ void check(CUresult result, const char* what) {
     const Driver& d = driver();
     d.cuGetErrorName(result, &name);
     d.cuGetErrorString(result, &text);
+    if (result == out_of_memory) throw OutOfMemory(what);
     fail(what, ": ", name ? name : "unknown CUDA error", " (", text ? text : "no description", ")");
 }
 
@@ -163,6 +179,18 @@ ContextGuard::ContextGuard(const Device& device) {
 
 ContextGuard::~ContextGuard() {
     if (changed_) driver().cuCtxSetCurrent(previous_);
+}
+
+DeviceMemory::DeviceMemory(const Device& device, size_t bytes) : device_(device) {
+    const ContextGuard guard(device);
+    const BesideCaptures beside;
+    check(driver().cuMemAlloc(&address_, bytes), "cuMemAlloc (prepared weights)");
+}
+
+DeviceMemory::~DeviceMemory() {
+    const ContextGuard guard(device_);
+    const BesideCaptures beside;
+    driver().cuMemFree(address_);  // which waits for kernels that use it
 }
 
 }  // namespace transfuse::cuda

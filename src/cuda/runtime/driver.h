@@ -70,6 +70,7 @@ struct Driver {
     CUresult (*cuLaunchKernelEx)(const CUlaunchConfig*, CUfunction, void**, void**);
     CUresult (*cuStreamSynchronize)(CUstream);
     CUresult (*cuStreamIsCapturing)(CUstream, int*);
+    CUresult (*cuThreadExchangeStreamCaptureMode)(int*);
     CUresult (*cuStreamCreate)(CUstream*, unsigned);
     CUresult (*cuStreamDestroy)(CUstream);
     CUresult (*cuMemAlloc)(CUdeviceptr*, size_t);
@@ -91,7 +92,7 @@ struct Driver {
 const Driver& driver();
 const Driver* find_driver(std::string* reason);  // nullptr and the reason instead
 
-// Throws Error "what: CUDA_ERROR_NAME (description)" unless result is success.
+// Throws Error "what: CUDA_ERROR_NAME (description)" unless result is success, OutOfMemory where that is what it says.
 void check(CUresult result, const char* what);
 
 struct Device {
@@ -116,6 +117,20 @@ public:
 private:
     CUcontext previous_ = nullptr;
     bool changed_ = false;
+};
+
+// Memory on a device, outside of PyTorch's.
+class DeviceMemory {
+public:
+    DeviceMemory(const Device& device, size_t bytes);
+    ~DeviceMemory();
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+    CUdeviceptr address() const { return address_; }
+
+private:
+    const Device& device_;
+    CUdeviceptr address_ = 0;
 };
 
 }  // namespace transfuse::cuda

@@ -8,11 +8,13 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <unordered_map>
 
 #include "cuda/runtime/cache.h"
 #include "cuda/side_by_side.h"
 #include "transfuse/error.h"
+#include "transfuse/recent.h"
 
 namespace transfuse::cuda {
 
@@ -70,13 +72,34 @@ bool unpack(const std::string& bytes, Binary& binary) {
     return !binary.cubin.empty();
 }
 
-// One slot a key, so that two threads never compile the same source at once and different sources do not wait.
-struct Slot {
-    std::mutex mutex;
-    std::shared_ptr<const Binary> binary;
-};
+// One slot a key while it is compiled, so that two threads never compile the same source at once and different sources
+// do not wait. What was compiled last is found again; what was long ago is on disk.
 std::mutex slots_mutex;
-std::unordered_map<std::string, std::shared_ptr<Slot>> slots;
+std::unordered_map<std::string, std::shared_ptr<std::mutex>> slots;
+Recent<std::string, std::shared_ptr<const Binary>> binaries(size_t{64} << 20);
+
+std::shared_ptr<const Binary> remembered(const std::string& key) {
+    const std::lock_guard lock(slots_mutex);
+    const auto* const found = binaries.find(key);
+    return found != nullptr ? *found : nullptr;
+}
+
+std::shared_ptr<const Binary> remember(const std::string& key, Binary binary) {
+    const size_t bytes = key.size() + binary.cubin.size() + binary.log.size();
+    auto fresh = std::make_shared<const Binary>(std::move(binary));
+    std::vector<std::shared_ptr<const Binary>> dropped;
+    const std::lock_guard lock(slots_mutex);
+    dropped = binaries.put(key, fresh, bytes);
+    return fresh;
+}
+
+struct Compiling {
+    const std::string& key;
+    ~Compiling() {
+        const std::lock_guard lock(slots_mutex);
+        slots.erase(key);
+    }
+};
 
 }  // namespace
 
@@ -102,26 +125,25 @@ std::string to_string(const Resources& r) {
 
 std::shared_ptr<const Binary> compiled(const Source& source, int arch) {
     const std::string key = key_of(source, arch);
-    std::shared_ptr<Slot> slot;
+    std::shared_ptr<std::mutex> slot;
     {
         std::lock_guard lock(slots_mutex);
-        std::shared_ptr<Slot>& entry = slots[key];
-        if (!entry) entry = std::make_shared<Slot>();
+        if (const auto* const found = binaries.find(key)) return *found;
+        std::shared_ptr<std::mutex>& entry = slots[key];
+        if (!entry) entry = std::make_shared<std::mutex>();
         slot = entry;
     }
-    std::lock_guard lock(slot->mutex);
-    if (slot->binary) return slot->binary;
+    std::lock_guard lock(*slot);
+    const Compiling compiling{key};
+    if (auto binary = remembered(key)) return binary;
     dump(source, key);
     Binary binary;
-    if (auto bytes = cache_load(key); bytes && unpack(*bytes, binary)) {
-        slot->binary = std::make_shared<const Binary>(std::move(binary));
-        return slot->binary;
+    if (auto bytes = cache_load(key); !bytes || !unpack(*bytes, binary)) {
+        binary = nvrtc_compile(source, arch);
+        warn_of_spills(source, binary);
+        cache_store(key, packed(binary));
     }
-    binary = nvrtc_compile(source, arch);
-    warn_of_spills(source, binary);
-    cache_store(key, packed(binary));
-    slot->binary = std::make_shared<const Binary>(std::move(binary));
-    return slot->binary;
+    return remember(key, std::move(binary));
 }
 
 void compile_all(std::span<const std::shared_ptr<const Source>> sources, int arch) {
@@ -135,20 +157,20 @@ const Kernel& kernel(const std::shared_ptr<const Source>& shared, const Device& 
     };
     static std::mutex mutex;
     static std::map<std::pair<CUcontext, std::string>, std::unique_ptr<Entry>> kernels;
-    // The same sources come again with new sizes: their texts need not be compared.
+    // The same sources come again with new sizes: their texts need not be compared. (They are held, so that no other
+    // has the address of one.)
     struct Hash {
         size_t operator()(const std::pair<CUcontext, const Source*>& key) const {
             return std::hash<CUcontext>{}(key.first) * 31 + std::hash<const Source*>{}(key.second);
         }
     };
-    static std::unordered_map<std::pair<CUcontext, const Source*>, std::pair<std::weak_ptr<const Source>, Entry*>, Hash>
-        met;
+    static Recent<std::pair<CUcontext, const Source*>, std::pair<std::shared_ptr<const Source>, Entry*>, Hash> met(
+        size_t{16} << 20);
     const Source& source = *shared;
     {
         std::lock_guard lock(mutex);
-        const auto at = met.find({device.context, &source});
-        if (at != met.end() && !at->second.first.expired() && dynamic_shared_bytes <= at->second.second->shared)
-            return at->second.second->kernel;
+        const auto* const known = met.find(std::pair{device.context, &source});
+        if (known != nullptr && dynamic_shared_bytes <= known->second->shared) return known->second->kernel;
     }
     const std::string key = key_of(source, device.arch);
     std::shared_ptr<const Binary> binary = compiled(source, device.arch);
@@ -178,7 +200,7 @@ const Kernel& kernel(const std::shared_ptr<const Source>& shared, const Device& 
                   "cuFuncSetAttribute(dynamic shared memory)");
         entry->shared = dynamic_shared_bytes;
     }
-    met.insert_or_assign({device.context, &source}, std::pair{std::weak_ptr(shared), entry.get()});
+    std::ignore = met.put({device.context, &source}, {shared, entry.get()}, source.text.size());
     return entry->kernel;
 }
 
