@@ -16,13 +16,16 @@ public:
         List& list = spare();
         if (!list.first) return ::operator new(bytes);
         Link* const taken = list.first;
-        list.first = taken->next;
+        list.first = taken->next, --list.length;
         return taken;
     }
     static void operator delete(void* memory) {
         List& list = spare();
-        list.first = new (memory) Link{list.first};
+        if (list.length == most_spare) return ::operator delete(memory);  // others made them, and make new ones
+        list.first = new (memory) Link{list.first}, ++list.length;
     }
+    static constexpr size_t most_spare = 4096;
+    static size_t spares() { return spare().length; }  // of this thread
 
 protected:
     Spare() = default;
@@ -34,6 +37,7 @@ private:
     };
     struct List {
         Link* first = nullptr;
+        size_t length = 0;
         ~List() {
             while (first) {
                 Link* const next = first->next;
