@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from transfuse import fallback, library
+from transfuse.frozen import Frozen
 from transfuse.memory import peak_of, total
 from transfuse.questions import is_strided
 from transfuse.precision import allows_tf32, uses_tf32
@@ -84,6 +85,8 @@ class Region:
         self.inference_mode = self.training_mode | library.INFERENCE | (library.FREEZE if self.options.freeze else 0)
         # Leaves that no gradient flows to have no place in autograd's graph: what they come from is not to be asked for one.
         self.unreached = set(range(self.leaf_count)).difference(*self.reach)
+        parameters = set(range(self.leaf_count)).difference(self.inputs)
+        self.frozen = Frozen(self.handle, parameters) if self.options.freeze else None
         self._ready: weakref.WeakSet[Ready] = weakref.WeakSet()
         self.on_cuda = False
         self.autocast = ("cpu", False, torch.bfloat16)  # in a compiled graph: where it was captured
@@ -110,7 +113,7 @@ class Region:
             )  # a part of the model that is being captured: in PyTorch's operators, which join others
         leaves, sizes = list(arguments[: self.leaf_count]), list(arguments[self.leaf_count :])
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
-        mode = self.call_mode(leaves[0], grad)
+        mode = self.call_mode(leaves[0], grad) & ~library.FREEZE  # nobody would look at the parameters
         if is_exporting():
             outputs = torch.ops.transfuse.run_text(leaves, self.text, sizes, mode)
         else:
@@ -130,7 +133,7 @@ class Region:
         eager, count, run = self.eager, self.leaf_count, self.run
         choices, modes = self.choices, self.modes
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
-        grad_enabled = is_grad_enabled
+        grad_enabled, frozen = is_grad_enabled, self.frozen
 
         def call(*arguments):
             if self.failure is not None:
@@ -143,6 +146,8 @@ class Region:
                         grad = True
                         break
             mode = self.call_mode(leaves[0], grad)
+            if frozen is not None and mode & library.FREEZE:
+                mode = frozen.mode(mode, leaves)
             try:
                 if never_slower or mode & library.TF32:
                     key = self.key(mode, leaves, sizes)
@@ -227,6 +232,8 @@ class Region:
     def settled_mode(self, leaves: tuple, sizes: tuple, grad: bool) -> int:
         """The mode of a call in a compiled graph, where it is ours."""
         mode = self.call_mode(leaves[0], grad)
+        if self.frozen is not None and mode & library.FREEZE:
+            mode = self.frozen.mode(mode, leaves)
         if mode & library.TF32:
             key = self.key(mode, leaves, sizes)
             settled = self.modes.get(key)

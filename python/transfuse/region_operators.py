@@ -91,7 +91,7 @@ def _forward(leaves, number, sizes, kept, copied):
 
 def _backward(leaves, gradients, kept, number, sizes, outputs, wanted):
     region = _regions[number]
-    own = region.differentiable_program.gradient
+    own = region.gradient
     if region.failure is None and own.failure is None:
         mode = region.settled_mode(leaves, sizes, True) | (library.KEEP if kept else 0)
         try:
@@ -194,7 +194,7 @@ class _Differentiable(torch.autograd.Function):
         ctx.region, ctx.number, ctx.sizes = region, number, sizes
         ctx.save_for_backward(*saved, *given[count : count + kept])
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*[given[i] for i in region.differentiable_program.roles(wants)[1]])
+        ctx.mark_non_differentiable(*[given[i] for i in region.program.roles(wants)[1]])
         return tuple(given[:count])
 
     @staticmethod
@@ -214,7 +214,7 @@ class _Differentiable(torch.autograd.Function):
 
 def _may_change(region, leaves, sizes, wants) -> list[int]:
     """Leaves that PyTorch does not keep for its own backward, small enough to be copied for ours."""
-    known = region.differentiable_program._loose
+    known = region.program._loose
     if wants not in known:
         hints = [int(s.node.hint) if isinstance(s, torch.SymInt) else s for s in sizes]
         with without_modes(), _as_captured(region):

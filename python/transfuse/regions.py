@@ -137,6 +137,8 @@ def cut(
     sizes = lower_sizes(graph)
     verdicts = judge(graph, options, sizes)
     parameters = _parameter_expressions(graph, parameter_names)
+    if options.freeze:  # what PyTorch computes from parameters it computes at every call
+        parameters = {node for node in parameters if node.op == "placeholder"}
     regions: list[Region] = []
     where: dict[Node, str] = {}
     for nodes in partition(graph, verdicts):
@@ -168,8 +170,17 @@ def cut(
     sizes.drop_unused()
     _count_together(graph)
     graph.lint()
-    graph_module.recompile()
-    return Cut(graph_module, regions, options, lines)
+    return Cut(_apart(graph_module, regions), regions, options, lines)
+
+
+def _apart(graph_module: GraphModule, regions: list[Region]) -> GraphModule:
+    """The graph in nodes of its own: torch.export holds those of the last graph that it made, and through them its modules."""
+    graph = Graph()
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    made = GraphModule(graph_module, graph)
+    for region in regions:
+        graph_module.delete_submodule(region.name)
+    return made
 
 
 def _count_together(graph: Graph) -> None:

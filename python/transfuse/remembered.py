@@ -153,7 +153,10 @@ class Bound:
     def like(self, flat: list):
         """The call for inputs of these sizes, types and devices. A graph that is one region goes straight to the operator, with
         the mode that calls of this layout were found to have; a call with gradients, or one of a new layout, to the region."""
-        if self.entry.alone is None or self.own_gradient or self.entry.capture.out_spec != pytree.tree_structure(0):
+        alone = self.entry.alone
+        if alone is None or self.own_gradient or self.entry.capture.out_spec != pytree.tree_structure(0):
+            return self.call
+        if alone[0].frozen is not None:  # which looks at its parameters
             return self.call
         switched = any([a.is_cuda and a.dtype is torch.float32 for a in flat])
         if switched not in self._makers:
