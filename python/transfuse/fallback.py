@@ -2,6 +2,8 @@
 
 import warnings
 
+import torch
+
 
 class Warned(UserWarning):
     """Something was left to PyTorch, or is not done."""
@@ -41,6 +43,13 @@ class Gradient:
             raise error
         self.failure = str(error)
         warn(f"the gradient of a region could not be compiled ({_first_line(error)})", set())
+
+
+def ran_out_of_memory(error: Exception) -> bool:
+    """Which says nothing of the next call. (Of what crossed from C++ only the words are left.)"""
+    said = str(error)
+    in_words = said.startswith("out of memory: ") or "DefaultCPUAllocator" in said
+    return in_words or isinstance(error, torch.OutOfMemoryError)
 
 
 def _first_line(error: Exception) -> str:

@@ -339,9 +339,15 @@ def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kep
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     given, mode = [*[gradients[i] for i in outputs], *kept], mode & ~(INFERENCE | FREEZE)
     try:
-        found = run_backward(leaves, given, handle, sizes, mode, outputs, wanted)
+        try:
+            found = run_backward(leaves, given, handle, sizes, mode, outputs, wanted)
+        except RuntimeError as error:
+            if mode & LEAN or not (leaves[0].is_cuda and fallback.ran_out_of_memory(error)):
+                raise
+            found = run_backward(leaves, given, handle, sizes, mode | LEAN, outputs, wanted)
     except RuntimeError as error:
-        own.failed(error)
+        if not fallback.ran_out_of_memory(error):  # which says nothing of the next call
+            own.failed(error)
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     if len(found) == len(needed):
         return found

@@ -213,6 +213,9 @@ class Region:
         return [output if flows else output.detach() for output, flows in zip(outputs, reached)]
 
     def gave_up(self, error: RuntimeError, arguments: tuple):
+        """The results of a call that failed, from PyTorch; so are those of all later ones, unless there was no memory for this one."""
+        if fallback.ran_out_of_memory(error):
+            return self.with_less_memory(error, arguments)
         result = self.eager(*arguments)  # if PyTorch refuses as well, its error is the one to see
         if all(map(is_strided, arguments)):  # else it says nothing of other tensors
             self.failed(error)
@@ -258,6 +261,23 @@ class Region:
         self.lean = choice.lean
         return choice.takes_ours
 
+    def with_less_memory(self, error: RuntimeError, arguments: tuple):
+        """The results of a call for which there was no memory: by the plan that needs least, else from PyTorch."""
+        leaves, sizes = arguments[: self.leaf_count], arguments[self.leaf_count :]
+        grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
+        if leaves[0].is_cuda:  # CPUs take none for the sake of speed
+            mode = self.call_mode(leaves[0], grad)
+            mode = (self.modes.get(self.key(mode, leaves, sizes), mode) | library.LEAN) & ~library.FREEZE
+            try:
+                return self.run(leaves, sizes, mode, grad)
+            except RuntimeError as again:
+                error = again
+        result = self.eager(*arguments)
+        if self.options.require_full_compilation:
+            raise error
+        fallback.warn(f"a call of {self.name} found no memory")
+        return result
+
     # Measuring --------------------------------------------------------------------------------------------------------
 
     def as_pytorch_multiplies(self, key: tuple, leaves: tuple, grad: bool) -> int:
@@ -292,7 +312,12 @@ class Region:
         if choice is None:
             if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
                 return OURS
-            choice = self.weigh(leaves, key[2], mode, grad)
+            try:
+                choice = self.weigh(leaves, key[2], mode, grad)
+            except RuntimeError as error:
+                if not fallback.ran_out_of_memory(error):
+                    raise
+                return OURS  # for this call; the next one is measured
             self.measured.add("choice", key, choice)
         self.choices[key] = choice
         return choice
