@@ -64,8 +64,8 @@ def _mode(module: nn.Module, state: State, flat: list) -> tuple:
         with state.lock:
             # Another structure: what was bound to the old one's tables must not be found again.
             state.watch = watch = Watch(module, state.reads)
-            state.entries, state.captures, state.traceable = {}, {}, []
-            state.variants, state.barred, state.values, state.failed = set(), {}, {}, {}
+            state.captures, state.traceable, state.variants = {}, [], set()
+            state.entries.clear(), state.barred.clear(), state.values.clear(), state.failed.clear()
             state.bound, state.recalls, state.recall = {}, {}, None
         found = watch.state()
     return found, autocast_state(), _looks(module, flat) if state.looks else None
@@ -179,7 +179,8 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
     with state.lock:
         if (known := _admitted(module, state, flat, key, loose)) is not None:
             return known  # another thread's
-        state.variants.add(mode)
+        if len(state.variants) <= MOST_VARIANTS:
+            state.variants.add(mode)
         if len(state.variants) > MOST_VARIANTS and len(state.captures) > MOST_VARIANTS:
             reason = f"attributes of {type(module).__name__} take ever new values, each of which is another graph"
             refuse(module, reason)
@@ -213,7 +214,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
                 )
         if entry.capture.own_gradient:
             fallback.warn(entry.capture.own_gradient, state.said)
-            state.failures.append(entry.capture.own_gradient)
+            state.note(entry.capture.own_gradient)
         if not entry.capture.reads <= state.reads or entry.capture.looks > state.looks:
             # From now on these are looked at as well: whatever was found without that is not found again.
             state.reads |= entry.capture.reads
@@ -259,7 +260,7 @@ class Refusal:
     def remember(self, state: State) -> None:
         fallback.warn(self.reason, state.said)
         with state.lock:
-            state.failures.append(self.reason)
+            state.note(self.reason)
             state.entries[self.key] = self.reason
             state.failed[self.loose] = often = state.failed.get(self.loose, 0) + 1
             if isinstance(self.error, ValueDependent) or often >= MOST_FAILED:

@@ -17,6 +17,7 @@ from transfuse.frozen import Frozen
 from transfuse.memory import peak_of, total
 from transfuse.questions import is_strided
 from transfuse.precision import allows_tf32, uses_tf32
+from transfuse.recent import MOST_SIZES, Recent
 from transfuse.trials import capturing, traced, unseen
 from transfuse.torch_private import is_exporting, is_grad_enabled
 
@@ -68,8 +69,8 @@ class Region:
     options: object
     ops: list[str]
     failure: str | None = None
-    choices: dict = field(default_factory=dict)  # by mode, shapes, sizes and layout of a call
-    modes: dict = field(default_factory=dict)  # by the same, where TF32 is allowed
+    choices: dict = field(default_factory=lambda: Recent(MOST_SIZES))  # by mode, shapes, sizes and layout of a call
+    modes: dict = field(default_factory=lambda: Recent(MOST_SIZES))  # by the same, where TF32 is allowed
     measured: Measured = field(default_factory=lambda: Measured())  # of both, what was not taken over from another size
     nodes_to_erase: list = field(default_factory=list)
 

@@ -15,8 +15,11 @@ from transfuse.guards import Watch
 from transfuse.precision import allows_tf32
 from transfuse.options import Options
 from transfuse.parts import Unlike
+from transfuse.recent import MOST_SIZES, Recent
 from transfuse.regions import Cut
 from transfuse.torch_private import is_grad_enabled, pytree
+
+MOST_TOLD = 64  # that a report tells
 
 
 class Entry:
@@ -209,8 +212,8 @@ class Recall:
     where such inputs were not met in it; find_bare(args): the same if nothing stands around the module's forward()."""
 
     def __init__(self, watch: Watch, meet):
-        self.calls: dict = {}  # shape, dtype and device of each input → (call, Bound if it must be asked whether it fits)
-        self.bound: dict = {}  # the same → Bound
+        # shape, dtype and device of each input → (call, Bound if it must be asked whether it fits, Bound)
+        self.calls: dict = Recent(MOST_SIZES)
         self.meet = meet
         tests, names = watch.tests()
         names |= {"calls": self.calls, "key": self.key, "meet": meet}
@@ -233,9 +236,9 @@ def find(args):
     try:
         if len(args) == 1:
             a, = args
-            call, bound = calls[a.shape, a.dtype, a.device]
+            call, bound, _ = calls[a.shape, a.dtype, a.device]
         else:
-            call, bound = calls[key(args)]
+            call, bound, _ = calls[key(args)]
     except KeyError:
         return meet
     except (AttributeError, TypeError, RuntimeError):
@@ -252,9 +255,8 @@ def find(args):
 
     def remember(self, flat: list, bound: Bound) -> None:
         key = self.key(flat)
-        if self.bound.get(key) is not bound:  # else it is there, and another state was met in between
-            self.bound[key] = bound
-            self.calls[key] = bound.like(flat), bound if bound.conditional else None
+        if self.calls.get(key, (None,))[-1] is not bound:  # else it is there, and another state was met in between
+            self.calls[key] = bound.like(flat), bound if bound.conditional else None, bound
 
 
 class State:
@@ -262,7 +264,7 @@ class State:
 
     def __init__(self, base: type, options: Options, dynamic: bool):
         self.base, self.options, self.dynamic = base, options, dynamic
-        self.entries: dict = {}  # full key, with shapes → Bound, or a reason to run PyTorch
+        self.entries: dict = Recent(MOST_SIZES)  # full key, with shapes → Bound, or a reason to run PyTorch
         self.captures: dict = {}  # key without shapes → [Entry]
         self.traceable: list = []  # all of them, for tracers, which cannot look into keys
         self.bound: dict = {}  # Entry → Bound
@@ -274,22 +276,28 @@ class State:
         self.variants: set = set()  # states of the module that were met
         self.failures: list[str] = []
         self.refused: str | None = None  # why no call of this module can be ours
-        self.barred: dict = {}  # key without shapes, or without values either → why no such call can be
-        self.values: dict = {}  # key without shapes and values → those with values that were met
-        self.failed: dict = {}  # key without shapes → how often such a call could not be captured
+        self.barred: dict = Recent(MOST_SIZES)  # key without shapes, or without values either → why no such call can be
+        self.values: dict = Recent(MOST_SIZES)  # key without shapes and values → those with values that were met
+        self.failed: dict = Recent(MOST_SIZES)  # key without shapes → how often such a call could not be captured
         self.slow = False  # whether it takes too long to capture it for all sizes at once
         self.refusals = 0  # of captures, in all
         self.closed: str | None = None  # why nothing more is captured
         self.said: set[str] = set()  # what was warned of
         self.lock = threading.RLock()
 
+    def note(self, reason: str) -> None:
+        """For the report."""
+        if reason not in self.failures and len(self.failures) < MOST_TOLD:
+            self.failures.append(reason)
+
     def refuse(self, reason: str) -> None:
         """From now on every call of the module is PyTorch's."""
         fallback.warn(reason, self.said)
         with self.lock:
-            self.failures.append(reason)
+            self.note(reason)
             self.refused = reason
-            self.entries, self.recalls, self.recall = {}, {}, None
+            self.recalls, self.recall = {}, None
+            self.entries.clear()
 
     def fresh(self) -> State:
         return State(self.base, self.options, self.dynamic)
