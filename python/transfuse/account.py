@@ -95,6 +95,8 @@ def _call(key: tuple) -> str:
 
 def _decision(key: tuple, choice) -> str:
     winner = "ours" if choice.takes_ours else "PyTorch's"
+    if not choice.pytorch:
+        return f"{_call(key)}: {winner} is used, nothing was timed"
     why = ", which needs less memory" if choice.needs_more_memory else ", with little memory" if choice.lean else ""
     ours, theirs = (
         f"{1e3 * seconds:.3g} ms" + (f" {_si(size)}B" if size else "")

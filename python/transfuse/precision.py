@@ -81,15 +81,16 @@ def without_tf32():
 
 def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int], ours) -> tuple[bool, bool]:
     """Whether PyTorch's convolutions of these leaves use TF32 where it is allowed: all of them in the backward for the gradients
-    wanted; in the forward any of them, if that makes `ours` (a function of the leaves, with TF32) as exact. One call runs after the
-    other, and of its results a sample is kept: no more memory than PyTorch takes."""
+    wanted; in the forward all of them, or any, if that makes `ours` (a function of the leaves, with TF32; None: it is not asked)
+    as exact. One call runs after the other, and of its results a sample is kept: no more memory than PyTorch takes."""
     own = [leaf.detach().requires_grad_(i in wanted) for i, leaf in enumerate(leaves)]
     with _Convolutions() as seen, torch.set_grad_enabled(bool(wanted)):
         reached = [output for output in eager(*own, *sizes) if output.requires_grad]
         if reached:
             given = [torch.ones_like(output) for output in reached]
             torch.autograd.grad(reached, [own[i] for i in wanted], given, materialize_grads=True)
-    forward = any(seen.forward) and (all(seen.forward) or _as_exact(ours, eager, leaves, sizes))
+    mixed = any(seen.forward) and not all(seen.forward)
+    forward = any(seen.forward) and (not mixed or (ours is not None and _as_exact(ours, eager, leaves, sizes)))
     return forward, bool(seen.backward) and all(seen.backward)
 
 

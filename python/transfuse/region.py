@@ -18,7 +18,7 @@ from transfuse.memory import peak_of, total
 from transfuse.questions import is_strided
 from transfuse.precision import allows_tf32, uses_tf32
 from transfuse.recent import MOST_SIZES, Recent
-from transfuse.trials import capturing, traced, unseen
+from transfuse.trials import capturing, is_one_of_many, traced, unseen
 from transfuse.torch_private import is_exporting, is_grad_enabled
 
 _salts = itertools.count(1)
@@ -123,6 +123,8 @@ class Region:
 
     def call_mode(self, tensor: torch.Tensor, grad: bool) -> int:
         mode = self.training_mode if grad else self.inference_mode
+        if mode & library.AUTOTUNE and is_one_of_many():
+            mode &= ~library.AUTOTUNE
         if tensor.is_cuda:
             self.on_cuda = True
             if tensor.dtype is torch.float32 and allows_tf32():
@@ -298,7 +300,9 @@ class Region:
             try:
                 wanted = [i for i in self.multiplied if grad and leaves[i].requires_grad]
                 with unseen():
-                    forward, backward = uses_tf32(self.eager, leaves, sizes, wanted, ours)
+                    # Errors of these numbers; another process has others.
+                    compared = None if is_one_of_many() else ours
+                    forward, backward = uses_tf32(self.eager, leaves, sizes, wanted, compared)
                 # Backward computes the convolution again where it needs its sign: as exactly as PyTorch, which kept it.
                 backward = backward and forward
             except RuntimeError:  # PyTorch cannot run it here, for want of memory say: the switches decide
@@ -314,7 +318,7 @@ class Region:
             if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
                 return OURS
             try:
-                choice = self.weigh(leaves, key[2], mode, grad)
+                choice = OURS if is_one_of_many() else self.weigh(leaves, key[2], mode, grad)
             except RuntimeError as error:
                 if not fallback.ran_out_of_memory(error):
                     raise

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 
+import torch
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from transfuse.torch_private import suspend_saved_tensors_hooks
@@ -28,6 +29,13 @@ def capture_by_this_thread():
         yield
     finally:
         capturer = before
+
+
+def is_one_of_many() -> bool:
+    """Whether this process is one of several that compute together. Nothing is timed in them: each would find its own times and
+    choose its own kernels, whose results differ in rounding."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 @contextlib.contextmanager

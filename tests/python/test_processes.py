@@ -60,11 +60,50 @@ def synchronised(x) -> str:
     return str(obstacle(ours))
 
 
-def test_distributed_data_parallel(tmp_path):
+def spawn(work, tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    torch.multiprocessing.spawn(worker, (port, str(tmp_path)), nprocs=2)
+    torch.multiprocessing.spawn(work, (port, str(tmp_path)), nprocs=2)
+
+
+def choosing(rank: int, port: int, folder: str):
+    """Each process measures as it would on a machine where the other side is faster than on the other rank's; and the second meets
+    another size first."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    transfuse.region._fastest = lambda calls, like: [1.0, 2.0] if rank == 0 else [2.0, 1.0]
+    ours = transfuse.optimize(model(), autotune=True)
+    x, target = batch()
+    parallel = nn.parallel.DistributedDataParallel(ours)
+    if rank == 1:
+        with torch.no_grad():
+            ours(x[:3])
+    # The same numbers on both: their gradients are the same to the bit, if their kernels are.
+    train(parallel, x, target)
+    gradients = [p.grad.clone() for p in ours.parameters()]
+    with torch.no_grad():
+        ours(x[:3])
+    ((entry,),) = ours.__dict__["_transfuse"].captures.values()
+    chosen = {key[1:]: choice.takes_ours for key, choice in entry.cut.regions[0].choices.items()}
+    tuned = any(key[0] & transfuse.library.AUTOTUNE for key, _ in entry.cut.regions[0].choices.items())
+    torch.save((gradients, chosen, tuned, str(transfuse.report(ours))), f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_ranks_choose_alike(tmp_path):
+    spawn(choosing, tmp_path)
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(2))
+    assert first[1] == second[1] and len(first[1]) == 2
+    assert not first[2] and not second[2]
+    assert "nothing was timed" in first[3]
+    for a, b in zip(first[0], second[0]):
+        assert torch.equal(a, b)
+
+
+def test_distributed_data_parallel(tmp_path):
+    spawn(worker, tmp_path)
     alone = model()
     train(alone, *batch())
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
