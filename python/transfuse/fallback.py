@@ -39,8 +39,11 @@ class Gradient:
         self.failure: str | None = None
 
     def failed(self, error: Exception) -> None:
+        """Unless there was no memory for this one call."""
         if self.strict:
             raise error
+        if ran_out_of_memory(error):
+            return
         self.failure = str(error)
         warn(f"the gradient of a region could not be compiled ({_first_line(error)})", set())
 

@@ -346,8 +346,7 @@ def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kep
                 raise
             found = run_backward(leaves, given, handle, sizes, mode | LEAN, outputs, wanted)
     except RuntimeError as error:
-        if not fallback.ran_out_of_memory(error):  # which says nothing of the next call
-            own.failed(error)
+        own.failed(error)
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     if len(found) == len(needed):
         return found

@@ -227,9 +227,11 @@ class Region:
         return result
 
     def failed(self, error: RuntimeError) -> None:
-        """From now on it is PyTorch's."""
+        """From now on it is PyTorch's, unless there was no memory for this one call."""
         if self.options.require_full_compilation:
             raise error
+        if fallback.ran_out_of_memory(error):
+            return
         self.failure = str(error)
         for table in self._ready:
             table.clear()
