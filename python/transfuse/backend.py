@@ -119,6 +119,10 @@ _TRANSPARENT = (
 )
 
 
+class OwnGradient(Unsupported):
+    """A gradient that the model makes its own: PyTorch runs the graph as written, as compiled it may be another's, too."""
+
+
 def _refuse_own_gradients(graph_module: torch.fx.GraphModule, traced: torch.fx.GraphModule) -> None:
     """Gradients that the model makes its own, where they may be asked for: Dynamo writes an autograd function, or a hook on a tensor,
     as an operator around graphs, of which tracing leaves the forward alone. (Dynamo looks at whether gradients are on before every
@@ -126,10 +130,10 @@ def _refuse_own_gradients(graph_module: torch.fx.GraphModule, traced: torch.fx.G
     if not torch.is_grad_enabled():
         return
     if reason := untested():
-        raise Unsupported(reason)
+        raise OwnGradient(reason)
     for target in _targets(graph_module) - _targets(traced):
         if isinstance(target, HigherOrderOperator) and target.name() not in _TRANSPARENT:
-            raise Unsupported(f"{target.name()} (an autograd function, a hook on a tensor) has a gradient of its own")
+            raise OwnGradient(f"{target.name()} (an autograd function, a hook on a tensor) has a gradient of its own")
 
 
 def _targets(graph_module: torch.fx.GraphModule) -> set:
@@ -167,7 +171,11 @@ def backend(
         fallback.say(
             f"mode={chosen.mode!r} makes CUDA graphs where the rest goes to Inductor (rest='inductor'), and none here"
         )
-    result = _cut(graph_module, example_inputs, chosen)
+    try:
+        result = _cut(graph_module, example_inputs, chosen)
+    except OwnGradient as error:
+        _left(error, chosen, "a graph of torch.compile is run as written")
+        return graph_module.forward
     if dryrun:
         if result is not None:
             print(Report("graph of torch.compile", [graph_report(result, "dry run")]))
@@ -191,6 +199,8 @@ def _cut(graph_module: torch.fx.GraphModule, example_inputs: list, chosen: Optio
             n.name for n, is_fixed in zip((n for n in traced.graph.nodes if n.op == "placeholder"), fixed) if is_fixed
         }
         result = cut(traced, names, chosen)
+    except OwnGradient:
+        raise
     except Exception as error:
         _left(error, chosen, "a graph of torch.compile could not be taken")
         return None

@@ -101,7 +101,7 @@ def optimized(model):
 
 def compiled(model):
     torch._dynamo.reset()
-    return torch.compile(model, backend="transfuse", options={"rest": "eager", "never_slower": False})
+    return torch.compile(model, backend="transfuse", options={"never_slower": False})
 
 
 def gradients(module, x):
