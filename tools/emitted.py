@@ -7,6 +7,6 @@ from transfuse import emit
 
 root = Path(__file__).resolve().parent.parent
 for row in sys.argv[1:] or ("A", "B", "C", "D"):
-    text = emit.emit(root / "bench" / "models" / f"{row}.py")
-    emit.write(text, root / "examples" / "emitted" / f"{row}.py")
-    print(f"examples/emitted/{row}.py: {text.count(chr(10))} lines", flush=True)
+    file = emit.emit(root / "bench" / "models" / f"{row}.py")
+    emit.write(file.text, root / "examples" / "emitted" / f"{row}.py")
+    print(f"examples/emitted/{row}.py: {file.text.count(chr(10))} lines", flush=True)

@@ -1,501 +1,1516 @@
-# A.py with its kernels: ModelNew computes what Model does, whose layers it makes (below). As written:
-#     def forward(self, x):
-#         x = self.conv_transpose(x)
-#         x = x * self.multiplier
-#         x = torch.mean(x, dim=[2, 3], keepdim=True)
-#         x = torch.mean(x, dim=[2, 3], keepdim=True)
-#         return x
-# Derivation, each rule exact:
-#   expand_conv: conv_transpose f32[16,128,256,256] is a lattice convolution; fold_scale: a scalar scale of f32[16,128,256,256] folds into the weights
-#   collapse: reducing [2,3] of f32[16,128,256,256] before the convolution: 4 boxes; size_one_axes: mean over axes of extent 1 is the value itself
-#   in all 38.9 Gflop and 2.21 GB became 18.2 Mflop and 68.7 MB.
+# A.py with its kernels, written by transfuse: ModelNew computes what Model does. It needs PyTorch alone.
+#
+# Derivation of forward, each rule exact:
+#   expand_conv: conv_transpose f32[16,128,256,256] is a lattice convolution
+#   fold_scale: a scalar scale of f32[16,128,256,256] folds into the weights
+#   collapse: reducing [2,3] of f32[16,128,256,256] before the convolution: 4 boxes
+#   size_one_axes: mean over axes of extent 1 is the value itself
 # Plan: prepare: 320 kflop, 427 kB; moments: 17.8 Mflop, 67.2 MB.
-# Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.0169 ms at least for the plan at these sizes, 0.554 ms as written.
-# Gradients: kernels of their own; where a gradient is differentiated again PyTorch's operators compute it.
+# Why it may be this fast: 38.9 Gflop and 2.21 GB as written became 18.2 Mflop and 68.7 MB; an H200 (400 TFLOP/s, 4 TB/s) takes 0.0169 ms at
+#   least for the plan, 0.554 ms as written.
+#
+# Kernels for inputs of 16x64x128x128, in float32 (TF32 and full fp32), on GPUs of compute capability 8.0 or higher.
+# PyTorch's operators compute everything else, with one warning: other sizes, dtypes and layouts, autocast, other devices; second derivatives.
+# Which of TF32 and full fp32 a call has is PyTorch's choice for it, asked once on the device that runs it.
 
+
+import contextlib
 import ctypes
+import functools
+import hashlib
+import math
+import os
 import struct
+import warnings
 
 import torch
 import torch.nn as nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.cpp_extension import load_inline
 
-# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-SOURCE = r"""
-#define PICK(fp32, half) (sizeof(STORED) == 4 ? fp32 : half)
-#define UNROLL _Pragma("unroll")
-#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)
-#define READ const STORED* __restrict__
-#define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)
-#define DEVICE __device__ __forceinline__
-struct Half {
-    unsigned short bits;
-    Half() = default;
-    __device__ Half(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
-    __device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
-};
-struct Bfloat {
-    unsigned short bits;
-    Bfloat() = default;
-    __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
-    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
-};
+
+FILE = "A.py"
+
+
+# Device code, as it was generated: kernels of one source each, which are compiled when a call first needs them.
+SHARED_1 = r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };
+
+#ifdef __CUDACC_RTC__
+TF_FUNCTION float tf_half_to_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+TF_FUNCTION unsigned short tf_float_to_half(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+// As one of a pair: alone it would take the pipe of exponentials, a quarter as fast.
+TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { unsigned h; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(0.0f), "f"(f)); return (unsigned short)h; }
+// min and max that pass NaN through, in one instruction.
+TF_FUNCTION float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TF_FUNCTION float tf_min(float a, float b) { float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TF_FUNCTION float tf_quotient(float a, float b) { float c; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(b)); return a * c; }  // 2 ulp; |b| >= 1
+TF_FUNCTION float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
+#else
+TF_FUNCTION float tf_half_to_float(unsigned short h) { return tf_host_half_to_float(h); }
+TF_FUNCTION unsigned short tf_float_to_half(float f) { return tf_host_float_to_half(f); }
+TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { return tf_host_float_to_bfloat(f); }
+TF_FUNCTION float tf_max(float a, float b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+TF_FUNCTION float tf_min(float a, float b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+TF_FUNCTION float tf_quotient(float a, float b) { return a / b; }
+TF_FUNCTION float tf_exp2(float a) { return exp2f(a); }
+#endif
+TF_FUNCTION double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+TF_FUNCTION double tf_min(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+TF_FUNCTION float tf_bfloat_to_float(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+
+template <class R> TF_FUNCTION R tf_to(double v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(float v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(tf_half v) { return (R)tf_half_to_float(v.bits); }
+template <class R> TF_FUNCTION R tf_to(tf_bfloat v) { return (R)tf_bfloat_to_float(v.bits); }
+TF_FUNCTION void tf_from(double& s, double v) { s = v; }
+TF_FUNCTION void tf_from(float& s, double v) { s = (float)v; }
+TF_FUNCTION void tf_from(float& s, float v) { s = v; }
+TF_FUNCTION void tf_from(double& s, float v) { s = (double)v; }
+TF_FUNCTION void tf_from(tf_half& s, float v) { s.bits = tf_float_to_half(v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, float v) { s.bits = tf_float_to_bfloat(v); }
+TF_FUNCTION void tf_from(tf_half& s, double v) { s.bits = tf_float_to_half((float)v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, double v) { s.bits = tf_float_to_bfloat((float)v); }
+template <class R, class S> TF_FUNCTION R tf_load(const S* p) { return tf_to<R>(*p); }
+template <class S, class R> TF_FUNCTION void tf_store(S* p, R v) { S s; tf_from(s, v); *p = s; }
+// The value as it would be after a trip through memory as S.
+template <class S, class R> TF_FUNCTION R tf_round(R v) { S s; tf_from(s, v); return tf_to<R>(s); }
+
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
 
-#if __CUDA_ARCH__ >= 900
+// Counts, means and squares about the mean of two sets, joined into the first.
+template <class R> TF_FUNCTION void tf_join_moments(R& n, R& mean, R& squares, R n2, R mean2, R squares2) {
+    const R both = n + n2, share = both > (R)0 ? n2 / both : (R)0, d = mean2 - mean;
+    mean += d * share;
+    squares += squares2 + d * d * n * share;
+    n = both;
+}
+
+template <class R> TF_FUNCTION R tf_sign(R x) { return (R)((x > (R)0) - (x < (R)0)); }
+template <class R> TF_FUNCTION R tf_relu(R x) { return tf_max(x, (R)0); }
+#ifdef TF_AFTER_PRODUCT
+// Two instructions. Rounding x·log2(e) shifts the result no more than rounding x itself does, and x is a rounded sum here.
+TF_FUNCTION float tf_exp(float x) { return tf_exp2(x * 1.44269504089f); }
+// exp(x - top) of many x in two instructions each: the rounding of top·log2(e) is common to all and cancels in their shares.
+TF_FUNCTION float tf_exp_below(float x, float top) { return tf_exp2(fmaf(x, 1.44269504089f, top * -1.44269504089f)); }
+#else
+TF_FUNCTION float tf_exp(float x) { return expf(x); }
+TF_FUNCTION float tf_exp_below(float x, float top) { return expf(x - top); }
+#endif
+TF_FUNCTION double tf_exp_below(double x, double top) { return exp(x - top); }
+TF_FUNCTION double tf_exp(double x) { return exp(x); }
+TF_FUNCTION float tf_log(float x) { return logf(x); }
+TF_FUNCTION double tf_log(double x) { return log(x); }
+TF_FUNCTION float tf_sqrt(float x) { return sqrtf(x); }
+TF_FUNCTION double tf_sqrt(double x) { return sqrt(x); }
+TF_FUNCTION float tf_rsqrt(float x) { return rsqrtf(x); }
+TF_FUNCTION double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
+TF_FUNCTION float tf_sin(float x) { return sinf(x); }
+TF_FUNCTION double tf_sin(double x) { return sin(x); }
+TF_FUNCTION float tf_cos(float x) { return cosf(x); }
+TF_FUNCTION double tf_cos(double x) { return cos(x); }
+TF_FUNCTION float tf_erf(float x) { return erff(x); }
+TF_FUNCTION double tf_erf(double x) { return erf(x); }
+TF_FUNCTION double tf_expm1(double x) { return expm1(x); }
+TF_FUNCTION float tf_log1p(float x) { return log1pf(x); }
+TF_FUNCTION double tf_log1p(double x) { return log1p(x); }
+TF_FUNCTION float tf_pow(float x, float y) { return powf(x, y); }
+TF_FUNCTION double tf_pow(double x, double y) { return pow(x, y); }
+TF_FUNCTION float tf_abs(float x) { return fabsf(x); }
+TF_FUNCTION double tf_abs(double x) { return fabs(x); }
+TF_FUNCTION double tf_quotient(double a, double b) { return a / b; }
+TF_FUNCTION double tf_tanh(double x) { return tanh(x); }
+#ifdef TF_ROUNDED_PRODUCT
+// What follows a product of operands rounded to 11 bits or fewer: half the instructions, errors below 1e-6.
+#ifdef TF_TANH_INSTRUCTION
+// One instruction; on sm_90 its relative error is below 1.2e-5.
+TF_FUNCTION float tf_tanh(float x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+#else
+TF_FUNCTION float tf_tanh(float x) {
+    float s = x * x, series = fmaf(x * s, fmaf(s, 0.1303831970f, -0.3332970789f), x);
+    float far = fmaf(tf_quotient(1.0f, 1.0f + tf_exp2(x * 2.88539008178f)), -2.0f, 1.0f);
+    return s < 0.04f ? series : far;
+}
+#endif
+TF_FUNCTION float tf_expm1(float x) {
+    float s = x * x, series = fmaf(s, fmaf(x, fmaf(x, fmaf(x, 0.0083464612f, 0.0417359665f), 0.1666664592f), 0.4999993115f), x);
+    return s < 0.04f ? series : tf_exp(x) - 1.0f;
+}
+#else
+// Without branches: an odd polynomial where 1 - 2/(1 + e^2|x|) would cancel (to a sixth of an ulp below 0.6), else that.
+TF_FUNCTION float tf_tanh(float x) {
+    float a = fabsf(x), s = x * x;
+    float p = fmaf(s, fmaf(s, fmaf(s, fmaf(s, -0.00619308f, 0.0210471f), -0.05385604f), 0.1333273f), -0.33333325f);
+    float near = fmaf(x * s, p, x);
+    float far = fmaf(tf_quotient(1.0f, 1.0f + tf_exp2(a * 2.88539008178f)), -2.0f, 1.0f);
+    return a < 0.6f ? near : copysignf(far, x);
+}
+TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
+#endif
+template <class R> TF_FUNCTION R tf_sigmoid(R x) { return tf_quotient((R)1, (R)1 + tf_exp(-x)); }
+TF_FUNCTION float tf_logistic(float u) { return tf_quotient(1.0f, 1.0f + tf_exp2(u)); }  // u = -x log2(e)
+// Of x between 0 and 1: the odd series about 1/2, without the pipe of exponentials; errors below 5e-8.
+TF_FUNCTION float tf_sigmoid_of_share(float x) {
+    float s = x * x;
+    return fmaf(x, fmaf(s, fmaf(s, fmaf(s, fmaf(s, 1.672982944e-5f, -2.0696967840e-4f), 2.0819923375e-3f), -0.0208331682f), 0.25f), 0.5f);
+}
+template <class R> TF_FUNCTION R tf_silu(R x) { return tf_quotient(x, (R)1 + tf_exp(-x)); }
+// tanh(log(1 + e^x)) = n/(n + 2) with n = e^x(e^x + 2)
+template <class R> TF_FUNCTION R tf_mish(R x) {
+    R e = tf_exp(tf_min(x, (R)20)), n = e * (e + (R)2);
+    return x > (R)20 ? x : x * tf_quotient(n, n + (R)2);
+}
+template <class R> TF_FUNCTION R tf_softplus(R x, R beta, R threshold) {
+    R z = x * beta;
+    return z > threshold ? x : tf_log1p(tf_exp(z)) / beta;
+}
+#ifdef TF_ROUNDED_PRODUCT
+// max(z, 0) + log(1 + e^-|z|), the logarithm by Abramowitz and Stegun 4.1.44.
+TF_FUNCTION float tf_softplus(float x, float beta, float threshold) {
+    float z = x * beta, t = tf_exp2(fabsf(z) * -1.44269504089f);
+    float p = fmaf(t, fmaf(t, fmaf(t, fmaf(t, -0.0064535442f, 0.0360884937f), -0.0953293897f), 0.1676540711f), -0.2407338084f);
+    p = t * fmaf(t, fmaf(t, fmaf(t, p, 0.3317990258f), -0.4998741238f), 0.9999964239f);
+    return z > threshold ? x : (tf_max(z, 0.0f) + p) * (1.0f / beta);
+}
+#endif
+template <class R> TF_FUNCTION R tf_elu(R x, R alpha) { return x > (R)0 ? x : alpha * tf_expm1(x); }
+template <class R> TF_FUNCTION R tf_selu(R x) {
+    return (R)1.0507009873554804934193349852946 * (x > (R)0 ? x : (R)1.6732632423543772848170429916717 * tf_expm1(x));
+}
+template <class R> TF_FUNCTION R tf_gelu(R x) { return (R)0.5 * x * ((R)1 + tf_erf(x * (R)0.70710678118654752440)); }
+#ifdef TF_ROUNDED_PRODUCT
+// x·Φ(x) = max(x, 0) - |x|·Φ(-|x|); the tail Φ(-a) = e^(-a²/2)·P(t) with t = 1/(1 + 0.2316419a) (Abramowitz and Stegun 26.2.17).
+TF_FUNCTION float tf_gelu(float x) {
+    float a = tf_min(fabsf(x), 20.0f), t = tf_quotient(1.0f, fmaf(a, 0.2316419f, 1.0f));
+    float p = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.530702714f, -0.726576013f), 0.710706871f), -0.142248368f), 0.127414796f);
+    return fmaf(-a, p * tf_exp2(a * a * -0.72134752044f), tf_max(x, 0.0f));
+}
+#endif
+template <class R> TF_FUNCTION R tf_gelu_tanh(R x) {
+    return (R)0.5 * x * ((R)1 + tf_tanh((R)0.79788456080286535588 * (x + (R)0.044715 * x * x * x)));
+}
+template <class R> TF_FUNCTION R tf_hardsigmoid(R x) { return tf_min(tf_max(x + (R)3, (R)0), (R)6) * (R)(1.0 / 6.0); }
+template <class R> TF_FUNCTION R tf_hardswish(R x) { return x * tf_hardsigmoid(x); }
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}
+
+// Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of -inf; inf makes s a nan).
+template <class R> TF_FUNCTION R tf_pivot(R m) { return m == (R)__int_as_float(0xff800000) ? (R)0 : m; }
+template <class R> TF_FUNCTION void tf_merge_logsumexp(R& m, R& s, R m2, R s2) {
+    R top = tf_max(m, m2), pivot = tf_pivot(top);
+    s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + (s2 == (R)0 ? s2 : s2 * tf_exp(tf_pivot(m2) - pivot));
+    m = top;
+}
+template <class R> TF_FUNCTION void tf_add_logsumexp(R& m, R& s, R x) {
+    R top = tf_max(m, x), pivot = tf_pivot(top);
+    s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + tf_exp(x - pivot);
+    m = top;
+}"""
+
+SHARED_2 = r"""#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
 #define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#elif defined(__CUDACC_RTC__)
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() __syncthreads()
 #else
 #define TF_SEQUENCE()
 #define TF_BESIDE()
 #define TF_AFTER()
-#endif
-__device__ const int table_1[] = {0, 1, 1};
-__device__ const double tf_table_8[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
-// f(i) for the elements i < count of a block.
-template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }
-// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
-template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
-    __shared__ double shared[256];
-    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
-    double sum = 0.0;
-    _Pragma("unroll 8") for (int t = slice; t < terms; t += slices) sum += term(o, t);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
-    if (slice == 0 && own < count) store(o, sum);
-    __syncthreads();
-}
-DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
+#define TF_CLUSTER_BARRIER() tf_host_grid_barrier()
+#endif"""
 
-__global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int height, int width, int n7, int height_x_width, int n9, int n17, int n19,
-    tf_divisor per_count_1) {
+# By name: the entry, the source, options of the compiler.
+KERNELS = {}
+
+KERNELS["moments"] = "tf_moments0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments0(const float* __restrict__ p0, double* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, tf_divisor d0, tf_divisor d1) {
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
     TF_AFTER();
     TF_BESIDE();
-    const int q1 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = (int)blockIdx.x - q1 * count_1, begin = chunk * 64;
-    const int rows = min(begin + 64, height) - begin, lane1 = threadIdx.x % PICK(32, 16), line = threadIdx.x / PICK(32, 16),
-        vectors = width / PICK(4, 8);
-    for (int t1 = 0; t1 < rows; t1 += PICK(32, 64)) {
-        float sum1[4][2] = {};
-        for (int v1 = lane1; v1 < vectors; v1 += PICK(32, 16)) {
-            const int column = v1 * PICK(4, 8);
-            float value[4][PICK(4, 8)];
-            UNROLL for (int u = 0; u < 4; ++u) {
-                const int row = min(t1 + line + u * PICK(8, 16), rows - 1), i1 = begin + row, q2 = q1 / 64, outer1 = q1 - q2 * 64;
-                const auto pack = *(const tf_vector<STORED, PICK(4, 8)>*)(p0 + (column + i1 * width + q2 * n7 + outer1 * height_x_width));
-                UNROLL for (int l = 0; l < PICK(4, 8); ++l) value[u][l] = (float)pack.lane[l];
+    const int q0 = tf_quotient_of((int)blockIdx.x, d0);
+    const int chunk1 = ((int)blockIdx.x - (q0 * n0));
+    const int begin2 = (chunk1 * n1);
+    const int end3 = min((begin2 + n1), n2);
+    const int rows4 = (end3 - begin2);
+    const int lane5 = (int)threadIdx.x % 32;
+    const int line6 = (int)threadIdx.x / 32;
+    const int vectors7 = n2 / 4;
+    for (int t8 = 0; t8 < rows4; t8 += 32) {
+        float sum12[4][2] = {};
+        if (lane5 < vectors7) {
+            const int column15 = (lane5 * 4);
+            float value13[4][4];
+            #pragma unroll
+            for (int u9 = 0; u9 < 4; ++u9) {
+                const int row16 = min((t8 + line6 + (u9 * 8)), rows4 - 1);
+                const int i17 = (begin2 + row16);
+                const int q18 = tf_quotient_of(q0, d1);
+                const int outer19 = (q0 - (q18 * n1));
+                const tf_vector<float, 4> pack20 = *(const tf_vector<float, 4>*)(p0 + (((column15 + (i17 * n2)) + (q18 * n3)) + (outer19 * n4)));
+                #pragma unroll
+                for (int l10 = 0; l10 < 4; ++l10) value13[u9][l10] = tf_to<float>(pack20.lane[l10]);
             }
-            bool in1[2][PICK(4, 8)];
-            UNROLL for (int l = 0; l < PICK(4, 8); ++l) {
-                const int i2 = column + l;
-                in1[0][l] = i2 >= 1 && i2 <= n9;
-                in1[1][l] = i2 >= 0 && i2 <= n9;
+            bool in14[2][4];
+            #pragma unroll
+            for (int l10 = 0; l10 < 4; ++l10) {
+                const int i21 = (column15 + l10);
+                in14[0][l10] = (i21 >= 1 && i21 <= n5);
+                in14[1][l10] = (i21 >= 0 && i21 <= n5);
             }
-            UNROLL for (int u = 0; u < 4; ++u)
-                UNROLL for (int j1 = 0; j1 < 2; ++j1) {
-                    float part = in1[j1][0] ? value[u][0] : 0.0f;
-                    UNROLL for (int l = 1; l < PICK(4, 8); ++l) part += in1[j1][l] ? value[u][l] : 0.0f;
-                    sum1[u][j1] += part;
+            #pragma unroll
+            for (int u9 = 0; u9 < 4; ++u9) {
+                #pragma unroll
+                for (int j11 = 0; j11 < 2; ++j11) {
+                    float part22 = (in14[j11][0] ? value13[u9][0] : 0.0f);
+                    #pragma unroll
+                    for (int l10 = 1; l10 < 4; ++l10) part22 += (in14[j11][l10] ? value13[u9][l10] : 0.0f);
+                    sum12[u9][j11] += (float)part22;
                 }
-        }
-        UNROLL for (int u = 0; u < 4; ++u)
-            UNROLL for (int j1 = 0; j1 < 2; ++j1) {
-                UNROLL for (int d = PICK(16, 8); d > 0; d /= 2) sum1[u][j1] += __shfl_down_sync(0xffffffffu, sum1[u][j1], d, PICK(32, 16));
-                if (lane1 == 0 && t1 + line + u * PICK(8, 16) < rows) tf_rows[(t1 + line + u * PICK(8, 16)) * 2 + j1] = (double)sum1[u][j1];
             }
+        }
+        #pragma unroll
+        for (int u9 = 0; u9 < 4; ++u9) {
+            #pragma unroll
+            for (int j11 = 0; j11 < 2; ++j11) {
+                #pragma unroll
+                for (int d = 16; d > 0; d /= 2) sum12[u9][j11] += __shfl_down_sync(0xffffffffu, sum12[u9][j11], d, 32);
+                if (lane5 == 0 && (t8 + line6 + (u9 * 8)) < rows4) tf_rows[((((t8 + line6 + (u9 * 8))) * 2) + j11)] = (double)sum12[u9][j11];
+            }
+        }
     }
     __syncthreads();
-    const int lane2 = threadIdx.x % 32;
-    for (int task = (int)threadIdx.x / 32; task < 2; task += 8) {
-        const int q3 = q1 / 64, outer2 = q1 - q3 * 64, to = task * 2 + q3 * 256 + outer2 * 4 + (begin / 64) * n17;
-        double sum2[2] = {};
-        for (int t2 = lane2; t2 < rows; t2 += 32) {
-            const int i3 = begin + t2;
-            if (task == 0 ? i3 >= 1 && i3 <= n19 : i3 >= 0 && i3 <= n19)
-                UNROLL for (int j = 0; j < 2; ++j) sum2[j] += tf_rows[t2 * 2 + j];
+    const int lane23 = (int)threadIdx.x % 32;
+    const int tasks28 = 2;
+    for (int task24 = (int)threadIdx.x / 32; task24 < tasks28; task24 += 8) {
+        const int q29 = tf_quotient_of(q0, d1);
+        const int outer30 = (q0 - (q29 * n1));
+        const int to31 = ((((task24 * 2) + (q29 * n6)) + (outer30 * n7)) + ((begin2 / n1) * n8));
+        double sum25[2] = {};
+        for (int t26 = lane23; t26 < rows4; t26 += 32) {
+            const int i32 = (begin2 + t26);
+            if ((task24 == 0 ? i32 >= 1 && i32 <= n5 : i32 >= 0 && i32 <= n5)) {
+                #pragma unroll
+                for (int j = 0; j < 2; ++j) sum25[j] += tf_rows[(t26) * 2 + j];
+            }
         }
-        UNROLL for (int j2 = 0; j2 < 2; ++j2) {
-            for (int d = 16; d > 0; d /= 2) sum2[j2] += __shfl_down_sync(0xffffffffu, sum2[j2], d);
-            if (lane2 == 0) p1[to + j2] = sum2[j2];
+        #pragma unroll
+        for (int j27 = 0; j27 < 2; ++j27) {
+            for (int d = 16; d > 0; d /= 2) sum25[j27] += __shfl_down_sync(0xffffffffu, sum25[j27], d);
+            if (lane23 == 0) tf_store(p1 + ((to31 + j27)), sum25[j27]);
         }
     }
 }
+""", []
 
-__global__ KERNEL(256) forward_prepare(READ p0, float* p1, READ p2, float* p3) {
+KERNELS["prepare"] = "tf_prepare0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, int n0, int n1, int n2, int n3, int n4, int n5, int count0, int count1, int count2, int count3, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9) {
     TF_BESIDE();
-    const int block = blockIdx.x;
-    if (block < 1) tf_each(0, 128, [&](int i) { p1[i] = p0[i] * 0.5f; });
-    else tf_each(block - 1, 32768, [&](int i) {
-        double a = 0.0;
-        UNROLL for (int r1 = 0; r1 < 3; ++r1)
-            UNROLL for (int r2 = 0; r2 < 3; ++r2) {
-                const double m = tf_table_8[i / 128 % 2 * 3 + r1] * tf_table_8[i / 256 % 2 * 3 + r2];
-                a += tf_taken(m != 0, p2[i / 512 * 1152 + i % 128 * 9 + r2 * 3 + r1] * 0.5f) * m;
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
             }
-        p3[i] = a;
-    });
+        }
+        else  {
+            const int block5 = block0 - count3;
+            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t6 < 32768) {
+                const tf_index i7 = (t6 / 128);
+                const tf_index i8 = (t6 - (i7 * 128));
+                const tf_index i9 = (i7 / 2);
+                const tf_index i10 = (i7 - (i9 * 2));
+                const tf_index i11 = (i9 / 2);
+                const tf_index i12 = (i9 - (i11 * 2));
+                const float v13 = tf_load<float>(p2 + ((i11 * 1152) + (i8 * 9)));
+                const float v14 = v13 * real1;
+                const double m15 = (i12 == 1 ? 0.0 : 1.0);
+                const float v16 = tf_load<float>(p2 + (((i11 * 1152) + (i8 * 9)) + 3));
+                const float v17 = v16 * real2;
+                const double m18 = (i12 == 1 ? 1.0 : 0.0);
+                const float v19 = tf_load<float>(p2 + (((i11 * 1152) + (i8 * 9)) + 6));
+                const float v20 = v19 * real3;
+                const double m21 = (i12 == 1 ? 1.0 : 0.0);
+                const double v22 = (m15 != 0.0 ? (double)v14 * m15 : 0.0) + (m18 != 0.0 ? (double)v17 * m18 : 0.0) + (m21 != 0.0 ? (double)v20 * m21 : 0.0);
+                const double m23 = (i10 == 1 ? 0.0 : 1.0);
+                const float v24 = tf_load<float>(p2 + (((i11 * 1152) + (i8 * 9)) + 1));
+                const float v25 = v24 * real4;
+                const double m26 = (i12 == 1 ? 0.0 : 1.0);
+                const float v27 = tf_load<float>(p2 + ((((i11 * 1152) + (i8 * 9)) + 3) + 1));
+                const float v28 = v27 * real5;
+                const double m29 = (i12 == 1 ? 1.0 : 0.0);
+                const float v30 = tf_load<float>(p2 + ((((i11 * 1152) + (i8 * 9)) + 6) + 1));
+                const float v31 = v30 * real6;
+                const double m32 = (i12 == 1 ? 1.0 : 0.0);
+                const double v33 = (m26 != 0.0 ? (double)v25 * m26 : 0.0) + (m29 != 0.0 ? (double)v28 * m29 : 0.0) + (m32 != 0.0 ? (double)v31 * m32 : 0.0);
+                const double m34 = (i10 == 1 ? 1.0 : 0.0);
+                const float v35 = tf_load<float>(p2 + (((i11 * 1152) + (i8 * 9)) + 2));
+                const float v36 = v35 * real7;
+                const double m37 = (i12 == 1 ? 0.0 : 1.0);
+                const float v38 = tf_load<float>(p2 + ((((i11 * 1152) + (i8 * 9)) + 3) + 2));
+                const float v39 = v38 * real8;
+                const double m40 = (i12 == 1 ? 1.0 : 0.0);
+                const float v41 = tf_load<float>(p2 + ((((i11 * 1152) + (i8 * 9)) + 6) + 2));
+                const float v42 = v41 * real9;
+                const double m43 = (i12 == 1 ? 1.0 : 0.0);
+                const double v44 = (m37 != 0.0 ? (double)v36 * m37 : 0.0) + (m40 != 0.0 ? (double)v39 * m40 : 0.0) + (m43 != 0.0 ? (double)v42 * m43 : 0.0);
+                const double m45 = (i10 == 1 ? 1.0 : 0.0);
+                const double v46 = (m23 != 0.0 ? (double)v22 * m23 : 0.0) + (m34 != 0.0 ? (double)v33 * m34 : 0.0) + (m45 != 0.0 ? (double)v44 * m45 : 0.0);
+                tf_store(p3 + ((i7 * n2) + (i8 * n3)), v46);
+            }
+        }
+    }
     TF_AFTER();
 }
+""", []
 
-__global__ KERNEL(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3, int count_1, int n5, int count0,
-    int count1, double scale) {
+KERNELS["moments_tail"] = "tf_moments_tail0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, const float* p1, const float* p2, float* p3, int n0, int n1, int n2, int count0, int count1) {
+    __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    EACH(block, count0) tf_sums<8>(block, count1, 256 * count_1, [&](int o, int t) {
-        return p0[o / 128 * 256 + t % 256 + t / 256 * n5] * p1[t % 256 * 128 + o % 128];
-    }, [&](int o, double sum) { p3[o] = sum * scale + p2[o % 128]; });
-}
-
-__global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int height, int width, int n7, int height_x_width, int n9, int n17) {
-    __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
-    TF_AFTER();
-    TF_BESIDE();
-    const int q1 = blockIdx.x, lane1 = threadIdx.x % 32, line = threadIdx.x / 32;
-    for (int t1 = 0; t1 < height; t1 += 32) {
-        double sum1[4][2] = {};
-        for (int v1 = lane1; v1 < width; v1 += 32) {
-            float value[4][1];
-            UNROLL for (int u = 0; u < 4; ++u) {
-                const int row = min(t1 + line + u * 8, height - 1), q2 = q1 / 64, outer1 = q1 - q2 * 64;
-                value[u][0] = (float)p0[v1 + row * width + q2 * n7 + outer1 * height_x_width];
-            }
-            bool in1[2][1];
-            in1[0][0] = v1 >= 1 && v1 <= n9;
-            in1[1][0] = v1 >= 0 && v1 <= n9;
-            UNROLL for (int u = 0; u < 4; ++u)
-                UNROLL for (int j1 = 0; j1 < 2; ++j1) {
-                    float part = in1[j1][0] ? value[u][0] : 0.0f;
-                    sum1[u][j1] += (double)part;
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            const tf_index i5 = (o4 / 128);
+            const tf_index i6 = (o4 - (i5 * 128));
+            double a7 = 0.0;
+            #pragma unroll 4
+            for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
+                double a9 = 0.0;
+                for (tf_index r10 = 0; r10 < 2; ++r10) {
+                    const double v11 = (double)p0[(((i5 * n0) + t8) + (r10 * n1))];
+                    a9 += (v11);
                 }
-        }
-        UNROLL for (int u = 0; u < 4; ++u)
-            UNROLL for (int j1 = 0; j1 < 2; ++j1) {
-                UNROLL for (int d = 16; d > 0; d /= 2) sum1[u][j1] += __shfl_down_sync(0xffffffffu, sum1[u][j1], d, 32);
-                if (lane1 == 0 && t1 + line + u * 8 < height) tf_rows[(t1 + line + u * 8) * 2 + j1] = (double)sum1[u][j1];
+                const double v12 = (double)(a9);
+                const float v13 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                a7 += ((double)v12 * (double)v13);
             }
-    }
-    __syncthreads();
-    const int lane2 = threadIdx.x % 32;
-    for (int task = (int)threadIdx.x / 32; task < 2; task += 8) {
-        const int q3 = q1 / 64, outer2 = q1 - q3 * 64, to = task * 2 + q3 * 256 + outer2 * 4;
-        double sum2[2] = {};
-        for (int t2 = lane2; t2 < height; t2 += 32)
-            if (task == 0 ? t2 >= 1 && t2 <= n17 : t2 >= 0 && t2 <= n17)
-                UNROLL for (int j = 0; j < 2; ++j) sum2[j] += tf_rows[t2 * 2 + j];
-        UNROLL for (int j2 = 0; j2 < 2; ++j2) {
-            for (int d = 16; d > 0; d /= 2) sum2[j2] += __shfl_down_sync(0xffffffffu, sum2[j2], d);
-            if (lane2 == 0) p1[to + j2] = sum2[j2];
+            const int s14 = slice2 * 8 + lane1;
+            tf_shared[s14] = (double)a7;
+            __syncthreads();
+            for (int half15 = 16; half15 > 0; half15 /= 2) {
+                if (slice2 < half15) {
+                    const int s16 = s14 + half15 * 8;
+                    a7 += (tf_shared[s16]);
+                    tf_shared[s14] = (double)a7;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v17 = (double)a7;
+                const double v18 = v17 * 1.52587890625e-05;
+                const float v19 = tf_load<float>(p2 + i6);
+                const double v20 = v18 + (double)v19;
+                tf_store(p3 + ((i5 * n2) + i6), v20);
+            }
+            __syncthreads();
         }
     }
 }
+""", []
 
-__global__ KERNEL(256) forward_general_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3, int count0, int count1,
-    double scale) {
+KERNELS["moments_tail_2"] = "tf_moments_tail0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, double* p2, int n0, int n1, int count0, int count1) {
     TF_SEQUENCE();
-    EACH(block, count0) tf_sums<8>(block, count1, 256, [&](int o, int t) { return p0[o / 128 * 256 + t] * p1[t * 128 + o % 128]; },
-            [&](int o, double sum) { p3[o] = sum * scale + p2[o % 128]; });
-}
-
-__global__ KERNEL(256) backward_prepare(READ p0, float* p1) {
-    TF_BESIDE();
-    const int t = blockIdx.x * 256 + threadIdx.x;
-    if (t < 32768) {
-        const int i1 = t / 256, i2 = t - i1 * 256, i3 = i2 / 2, i4 = i2 - i3 * 2, i5 = i3 / 2, i6 = i3 - i5 * 2;
-        double a = 0.0;
-        UNROLL for (int r1 = 0; r1 < 3; ++r1)
-            UNROLL for (int r2 = 0; r2 < 3; ++r2) {
-                const double m = tf_table_8[i4 * 3 + r1] * tf_table_8[i6 * 3 + r2];
-                a += tf_taken(m != 0, (float)((float)p0[i5 * 1152 + i1 * 9 + r2 * 3 + r1] * 0.5f)) * m;
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = (t1 / 256);
+                const tf_index i3 = (t1 - (i2 * 256));
+                double a4 = 0.0;
+                for (tf_index r5 = 0; r5 < 2; ++r5) {
+                    const double v6 = (double)p0[(((i2 * n0) + i3) + (r5 * n1))];
+                    a4 += (v6);
+                }
+                const double v7 = (double)(a4);
+                tf_store(p1 + ((i2 * n0) + i3), v7);
+                tf_store(p2 + ((i2 * n0) + i3), v7);
             }
-        p1[i1 * 256 + i2] = a;
-    }
-    TF_AFTER();
-}
-
-__global__ KERNEL(256) backward_moments_tail(const double* p0, float* p1, int count_1, int n5, int batch) {
-    TF_SEQUENCE();
-    EACH(block, batch) tf_each(block, n5, [&](int i) {
-        double a = 0.0;
-        for (int r = 0; r < count_1; ++r) a += p0[i + r * n5];
-        p1[i] = a;
-    });
-}
-
-__global__ KERNEL(256) backward_pointwise(READ p0, float* p1, const float* p2, float* p3, STORED* p4, int batch, int count_2, int count_3, int count3,
-    int count_4, int count6, float scale) {
-    TF_SEQUENCE();
-    EACH(block1, count_2) {
-        if (block1 < count_3) tf_each(block1, count3, [&](int i) { p1[i] = p0[i] * scale; });
-        else if (block1 < count_4)
-            tf_sums<8>(block1 - count_3, count6, 128, [&](int o, int t) { return p0[o / 256 * 128 + t] * scale * (double)p2[t * 256 + o % 256]; },
-                [&](int o, double sum) { p3[o] = sum; });
-        else tf_each(block1 - count_4, 128, [&](int i) {
-            double a = 0.0;
-            for (int r = 0; r < batch; ++r) a += p0[r * 128 + i];
-            p4[i] = a * 0.5;
-        });
+        }
     }
 }
+""", []
 
-__global__ KERNEL(256) backward_correlate(const float* p0, const float* p1, double* p2, int batch) {
+KERNELS["moments_tail_3"] = "tf_moments_tail1", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail1(const double* p0, const float* p1, const float* p2, float* p3, int n0, int n1, int count0, int count1) {
+    __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    const int t = blockIdx.x * 256 + threadIdx.x;
-    if (t < 32768) {
-        const int i1 = t / 128, i2 = t - i1 * 128;
-        double a = 0.0;
-        for (int r = 0; r < batch; ++r) a += (double)(p0[r * 256 + i1] * p1[r * 128 + i2]);
-        p2[i1 * 128 + i2] = (float)a;
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            const tf_index i5 = (o4 / 128);
+            const tf_index i6 = (o4 - (i5 * 128));
+            double a7 = 0.0;
+            #pragma unroll 4
+            for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
+                const double v9 = tf_load<double>(p0 + ((i5 * n0) + t8));
+                const float v10 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                a7 += ((double)v9 * (double)v10);
+            }
+            const int s11 = slice2 * 8 + lane1;
+            tf_shared[s11] = (double)a7;
+            __syncthreads();
+            for (int half12 = 16; half12 > 0; half12 /= 2) {
+                if (slice2 < half12) {
+                    const int s13 = s11 + half12 * 8;
+                    a7 += (tf_shared[s13]);
+                    tf_shared[s11] = (double)a7;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v14 = (double)a7;
+                const double v15 = v14 * 1.52587890625e-05;
+                const float v16 = tf_load<float>(p2 + i6);
+                const double v17 = v15 + (double)v16;
+                tf_store(p3 + ((i5 * n1) + i6), v17);
+            }
+            __syncthreads();
+        }
     }
 }
+""", []
 
-__global__ KERNEL(256) backward_correlate_5(const double* p0, STORED* p1) {
+KERNELS["pointwise"] = "tf_pointwise0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, float* p2, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5) {
     TF_SEQUENCE();
-    const int t = blockIdx.x * 256 + threadIdx.x;
-    if (t < 73728) {
-        const int i1 = t / 3, i2 = t - i1 * 3, i3 = i1 / 3, i4 = i1 - i3 * 3, i5 = i3 / 128, i6 = i3 - i5 * 128, i7 = table_1[i4];
-        const int i8 = table_1[i2], i9 = (i5 * 2 + i7) * 2 + i8;
-        p1[i5 * 1152 + i6 * 9 + i4 * 3 + i2] = (float)((float)p0[i9 * 128 + i6] * 0.5f);
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const tf_index i3 = (t2 / 128);
+                const tf_index i4 = (t2 - (i3 * 128));
+                const float v5 = tf_load<float>(p0 + ((i3 * n0) + i4));
+                const float v6 = v5 * 1.52587891e-05f;
+                tf_store(p1 + ((i3 * n0) + i4), v6);
+            }
+        }
+        else  {
+            const int block7 = block0 - count4;
+            const tf_index t8 = (tf_index)block7 * 256 + threadIdx.x;
+            if (t8 < count5) {
+                double a9 = 0.0;
+                for (tf_index r10 = 0; r10 < n1; ++r10) {
+                    const float v11 = tf_load<float>(p0 + ((r10 * n0) + t8));
+                    a9 += (double)(v11);
+                }
+                const double v12 = (double)(a9);
+                const double v13 = v12 * 0.5;
+                tf_store(p2 + t8, v13);
+            }
+        }
     }
 }
+""", []
 
-__global__ KERNEL(256) backward_library(const float* p0, STORED* p1, int count_5, int height, int n3, int n7, int n38, int height_x_width, int width,
-    int count0, int count1, tf_divisor per_count_5, tf_divisor per_height) {
+KERNELS["correlate"] = "tf_correlate0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate0(const float* __restrict__ p0, const float* p1, double* p2, int n0, int n1, int n2, int n3, int count0, int count1, tf_divisor d0) {
     TF_SEQUENCE();
-    EACH(block, count0) tf_each(block, count1, [&](int i) {
-        const int i1 = tf_quotient_of(i, per_count_5), i2 = i - i1 * count_5, i3 = i2 * 4, i4 = tf_quotient_of(i1, per_height);
-        const int i5 = i1 - i4 * height;
-        const bool b1 = i5 >= 1 && i5 <= n3, b2 = i5 >= 0 && i5 <= n3, b3 = i3 >= 1 && i3 <= n7, b4 = i3 + 1 >= 1 && i3 + 1 <= n7;
-        const bool b5 = i3 + 2 >= 1 && i3 + 2 <= n7, b6 = i3 + 3 >= 1 && i3 + 3 <= n7, b7 = i3 >= 0 && i3 <= n7;
-        const bool b8 = i3 + 1 >= 0 && i3 + 1 <= n7, b9 = i3 + 2 >= 0 && i3 + 2 <= n7, b10 = i3 + 3 >= 0 && i3 + 3 <= n7;
-        double a1 = 0.0, a2 = 0.0, a3 = 0.0, a4 = 0.0;
-        const float v1 = p0[i4 * 4];
-        a1 += (double)(b3 && b1 ? v1 : 0.0f);
-        a2 += (double)(b4 && b1 ? v1 : 0.0f);
-        a3 += (double)(b5 && b1 ? v1 : 0.0f);
-        a4 += (double)(b6 && b1 ? v1 : 0.0f);
-        const float v2 = p0[i4 / 64 * 256 + (i4 % 64 * 4 + 1)];
-        a1 += (double)(b7 && b1 ? v2 : 0.0f);
-        a2 += (double)(b8 && b1 ? v2 : 0.0f);
-        a3 += (double)(b9 && b1 ? v2 : 0.0f);
-        a4 += (double)(b10 && b1 ? v2 : 0.0f);
-        const float v3 = p0[i4 / 64 * 256 + (i4 % 64 * 4 + 2)];
-        a1 += (double)(b3 && b2 ? v3 : 0.0f);
-        a2 += (double)(b4 && b2 ? v3 : 0.0f);
-        a3 += (double)(b5 && b2 ? v3 : 0.0f);
-        a4 += (double)(b6 && b2 ? v3 : 0.0f);
-        const float v4 = p0[i4 / 64 * 256 + (i4 % 64 * 4 + 3)];
-        a1 += (double)(b7 && b2 ? v4 : 0.0f);
-        a2 += (double)(b8 && b2 ? v4 : 0.0f);
-        a3 += (double)(b9 && b2 ? v4 : 0.0f);
-        a4 += (double)(b10 && b2 ? v4 : 0.0f);
-        const float v5 = a1, v6 = (float)a2, v7 = (float)a3, v8 = (float)a4;
-        tf_vector<STORED, 4> q;
-        q.lane[0] = v5;
-        q.lane[1] = v6;
-        q.lane[2] = v7;
-        q.lane[3] = v8;
-        *(tf_vector<STORED, 4>*)(p1 + (i4 / 64 * n38 + i4 % 64 * height_x_width + i5 * width + i3)) = q;
-    });
-}
-
-static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
-static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
-// early: the kernel may start while its predecessor ends; it waits for it before it reads.
-template <class... P, class... A> void launch(void (*kernel)(P...), long long grid, int block, int shared, bool early, cudaStream_t stream, A... a) {
-    cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}};
-    attributes[0].val.programmaticStreamSerializationAllowed = early;
-    cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, early};
-    cudaLaunchKernelEx(&config, kernel, P(a)...);
-}
-// n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
-static tf_divisor divisor(long long d) {
-    unsigned shift = 0;
-    while ((1ull << shift) < (unsigned long long)d) ++shift;
-    return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
-}
-
-extern "C" long long forward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
-    void* const* const out = leaf + 3;
-    const long long batch = size[0], height = size[1], width = size[2];
-    if (width % 16 == 0 && aligned(leaf, 3)) {
-        const long long count_1 = ceil_div(height, 64);
-        if (512 * batch * height * width >= 1ll << 31) return -1;
-        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
-        if (asks) return at_2 + 2048 * batch * count_1;
-        launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, count_1, height, width, 64 * height * width,
-            height * width, width - 1, 256 * batch, height - 1, divisor(count_1));
-        launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
-        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], count_1, 256 * batch, 16 * batch, 128 * batch,
-            0.25 / (height * width));
-        return (long long)cudaGetLastError();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                float a4 = 0.0f;
+                for (tf_index r5 = 0; r5 < n1; ++r5) {
+                    const float v6 = tf_load<float>(p0 + ((r5 * n2) + i2));
+                    const float v7 = tf_load<float>(p1 + ((r5 * n0) + i3));
+                    a4 += ((float)v6 * (float)v7);
+                }
+                const float v8 = (float)a4;
+                tf_store(p2 + ((i2 * n0) + i3), v8);
+            }
+        }
     }
-    if (height > 256) return -2;
-    if (512 * batch * height * width >= 1ll << 31) return -1;
-    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
-    if (asks) return at_2 + 2048 * batch;
-    launch(forward_general_moments, 64 * batch, 256, 0, arch >= 90, stream, leaf[0], at_2, height, width, 64 * height * width, height * width,
-        width - 1, height - 1);
-    launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
-    launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], 16 * batch, 128 * batch,
-        0.25 / (height * width));
-    return (long long)cudaGetLastError();
+}
+""", []
+
+KERNELS["correlate_2"] = "tf_correlate1", SHARED_1 + r"""
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#elif defined(__CUDACC_RTC__)
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() __syncthreads()
+#else
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() tf_host_grid_barrier()
+#endif
+__device__ const int tf_table_8[] = {0, 1, 1};
+__device__ const int tf_table_10[] = {0, 1, 1};
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate1(const double* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = tf_quotient_of(i2, d0);
+                const tf_index i5 = (i2 - (i4 * n0));
+                const tf_index i6 = tf_quotient_of(i4, d1);
+                const tf_index i7 = (i4 - (i6 * n1));
+                const tf_index i9 = tf_table_8[i5];
+                const tf_index i11 = tf_table_10[i3];
+                const tf_index i12 = ((((i6 * n2) + i9) * n2) + i11);
+                const float v13 = tf_load<float>(p0 + ((i12 * n1) + i7));
+                const float v14 = v13 * 0.5f;
+                tf_store(p1 + ((((i6 * n5) + (i7 * n6)) + (i5 * n0)) + i3), v14);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["prepare_2"] = "tf_prepare0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, int n0, int n1, int n2, int n3, int n4, int count0, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < 32768) {
+                const tf_index i2 = (t1 / 256);
+                const tf_index i3 = (t1 - (i2 * 256));
+                const tf_index i4 = (i3 / 2);
+                const tf_index i5 = (i3 - (i4 * 2));
+                const tf_index i6 = (i4 / 2);
+                const tf_index i7 = (i4 - (i6 * 2));
+                const float v8 = tf_load<float>(p0 + ((i6 * 1152) + (i2 * 9)));
+                const float v9 = v8 * real0;
+                const double m10 = (i7 == 1 ? 0.0 : 1.0);
+                const float v11 = tf_load<float>(p0 + (((i6 * 1152) + (i2 * 9)) + 3));
+                const float v12 = v11 * real1;
+                const double m13 = (i7 == 1 ? 1.0 : 0.0);
+                const float v14 = tf_load<float>(p0 + (((i6 * 1152) + (i2 * 9)) + 6));
+                const float v15 = v14 * real2;
+                const double m16 = (i7 == 1 ? 1.0 : 0.0);
+                const double v17 = (m10 != 0.0 ? (double)v9 * m10 : 0.0) + (m13 != 0.0 ? (double)v12 * m13 : 0.0) + (m16 != 0.0 ? (double)v15 * m16 : 0.0);
+                const double m18 = (i5 == 1 ? 0.0 : 1.0);
+                const float v19 = tf_load<float>(p0 + (((i6 * 1152) + (i2 * 9)) + 1));
+                const float v20 = v19 * real3;
+                const double m21 = (i7 == 1 ? 0.0 : 1.0);
+                const float v22 = tf_load<float>(p0 + ((((i6 * 1152) + (i2 * 9)) + 3) + 1));
+                const float v23 = v22 * real4;
+                const double m24 = (i7 == 1 ? 1.0 : 0.0);
+                const float v25 = tf_load<float>(p0 + ((((i6 * 1152) + (i2 * 9)) + 6) + 1));
+                const float v26 = v25 * real5;
+                const double m27 = (i7 == 1 ? 1.0 : 0.0);
+                const double v28 = (m21 != 0.0 ? (double)v20 * m21 : 0.0) + (m24 != 0.0 ? (double)v23 * m24 : 0.0) + (m27 != 0.0 ? (double)v26 * m27 : 0.0);
+                const double m29 = (i5 == 1 ? 1.0 : 0.0);
+                const float v30 = tf_load<float>(p0 + (((i6 * 1152) + (i2 * 9)) + 2));
+                const float v31 = v30 * real6;
+                const double m32 = (i7 == 1 ? 0.0 : 1.0);
+                const float v33 = tf_load<float>(p0 + ((((i6 * 1152) + (i2 * 9)) + 3) + 2));
+                const float v34 = v33 * real7;
+                const double m35 = (i7 == 1 ? 1.0 : 0.0);
+                const float v36 = tf_load<float>(p0 + ((((i6 * 1152) + (i2 * 9)) + 6) + 2));
+                const float v37 = v36 * real8;
+                const double m38 = (i7 == 1 ? 1.0 : 0.0);
+                const double v39 = (m32 != 0.0 ? (double)v31 * m32 : 0.0) + (m35 != 0.0 ? (double)v34 * m35 : 0.0) + (m38 != 0.0 ? (double)v37 * m38 : 0.0);
+                const double m40 = (i5 == 1 ? 1.0 : 0.0);
+                const double v41 = (m18 != 0.0 ? (double)v17 * m18 : 0.0) + (m29 != 0.0 ? (double)v28 * m29 : 0.0) + (m40 != 0.0 ? (double)v39 * m40 : 0.0);
+                tf_store(p1 + ((i2 * n1) + (i3 * n2)), v41);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_2"] = "tf_pointwise0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* p2, float* p3, float* p4, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const tf_index i3 = (t2 / 128);
+                const tf_index i4 = (t2 - (i3 * 128));
+                const float v5 = tf_load<float>(p0 + ((i3 * n0) + i4));
+                const float v6 = v5 * 1.52587891e-05f;
+                tf_store(p1 + ((i3 * n0) + i4), v6);
+            }
+        }
+        else if (block0 < count4) {
+            const int block7 = block0 - count5;
+            const int lane8 = threadIdx.x % 8;
+            const int slice9 = threadIdx.x / 8;
+            const tf_index o10 = (tf_index)block7 * 8 + lane8;
+            const tf_index o11 = min(o10, (tf_index)(count6 - 1));
+            const tf_index i12 = (o11 / 256);
+            const tf_index i13 = (o11 - (i12 * 256));
+            double a14 = 0.0;
+            #pragma unroll 4
+            for (tf_index t15 = slice9; t15 < 128; t15 += 32) {
+                const float v16 = tf_load<float>(p0 + ((i12 * n0) + t15));
+                const float v17 = v16 * 1.52587891e-05f;
+                const float v18 = tf_load<float>(p2 + ((t15 * 256) + i13));
+                a14 += ((double)v17 * (double)v18);
+            }
+            const int s19 = slice9 * 8 + lane8;
+            tf_shared[s19] = (double)a14;
+            __syncthreads();
+            for (int half20 = 16; half20 > 0; half20 /= 2) {
+                if (slice9 < half20) {
+                    const int s21 = s19 + half20 * 8;
+                    a14 += (tf_shared[s21]);
+                    tf_shared[s19] = (double)a14;
+                }
+                __syncthreads();
+            }
+            if (slice9 == 0 && o10 < count6) {
+                const double v22 = (double)a14;
+                tf_store(p3 + ((i12 * n1) + i13), v22);
+            }
+            __syncthreads();
+        }
+        else  {
+            const int block23 = block0 - count7;
+            const tf_index t24 = (tf_index)block23 * 256 + threadIdx.x;
+            if (t24 < count8) {
+                double a25 = 0.0;
+                for (tf_index r26 = 0; r26 < n2; ++r26) {
+                    const float v27 = tf_load<float>(p0 + ((r26 * n0) + t24));
+                    a25 += (double)(v27);
+                }
+                const double v28 = (double)(a25);
+                const double v29 = v28 * 0.5;
+                tf_store(p4 + t24, v29);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["library"] = "tf_library0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_library0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = (i3 * 4);
+                const tf_index i5 = tf_quotient_of(i2, d1);
+                const tf_index i6 = (i2 - (i5 * n1));
+                const tf_index i7 = (i5 / 64);
+                const tf_index i8 = (i5 - (i7 * 64));
+                const bool b9 = i6 >= 1 && i6 <= n2;
+                const bool b10 = i6 >= 0 && i6 <= n2;
+                const bool b11 = i4 >= 1 && i4 <= n2;
+                const bool b12 = (i4 + 1) >= 1 && (i4 + 1) <= n2;
+                const bool b13 = (i4 + 2) >= 1 && (i4 + 2) <= n2;
+                const bool b14 = (i4 + 3) >= 1 && (i4 + 3) <= n2;
+                const bool b15 = i4 >= 0 && i4 <= n2;
+                const bool b16 = (i4 + 1) >= 0 && (i4 + 1) <= n2;
+                const bool b17 = (i4 + 2) >= 0 && (i4 + 2) <= n2;
+                const bool b18 = (i4 + 3) >= 0 && (i4 + 3) <= n2;
+                float a19 = 0.0f;
+                float a20 = 0.0f;
+                float a21 = 0.0f;
+                float a22 = 0.0f;
+                const float v23 = tf_load<float>(p0 + ((i7 * n3) + (i8 * 4)));
+                a19 += ((b11 && b9 ? v23 : 0.0f));
+                a20 += ((b12 && b9 ? v23 : 0.0f));
+                a21 += ((b13 && b9 ? v23 : 0.0f));
+                a22 += ((b14 && b9 ? v23 : 0.0f));
+                const float v24 = tf_load<float>(p0 + ((i7 * n3) + ((i8 * 4) + 1)));
+                a19 += ((b15 && b9 ? v24 : 0.0f));
+                a20 += ((b16 && b9 ? v24 : 0.0f));
+                a21 += ((b17 && b9 ? v24 : 0.0f));
+                a22 += ((b18 && b9 ? v24 : 0.0f));
+                const float v25 = tf_load<float>(p0 + ((i7 * n3) + ((i8 * 4) + 2)));
+                a19 += ((b11 && b10 ? v25 : 0.0f));
+                a20 += ((b12 && b10 ? v25 : 0.0f));
+                a21 += ((b13 && b10 ? v25 : 0.0f));
+                a22 += ((b14 && b10 ? v25 : 0.0f));
+                const float v26 = tf_load<float>(p0 + ((i7 * n3) + ((i8 * 4) + 3)));
+                a19 += ((b15 && b10 ? v26 : 0.0f));
+                a20 += ((b16 && b10 ? v26 : 0.0f));
+                a21 += ((b17 && b10 ? v26 : 0.0f));
+                a22 += ((b18 && b10 ? v26 : 0.0f));
+                const float v27 = (float)a19;
+                const float v28 = (float)a20;
+                const float v29 = (float)a21;
+                const float v30 = (float)a22;
+                const tf_index i31 = ((((i7 * n4) + (i8 * n5)) + (i6 * n1)) + i4);
+                tf_vector<float, 4> q32;
+                tf_from(q32.lane[0], v27);
+                tf_from(q32.lane[1], v28);
+                tf_from(q32.lane[2], v29);
+                tf_from(q32.lane[3], v30);
+                *(tf_vector<float, 4>*)(p1 + i31) = q32;
+            }
+        }
+    }
+}
+""", []
+
+
+HOST = r"""
+// Compiles kernels with NVRTC and launches plans with the driver: both are found where PyTorch has them, no header is needed.
+#include <atomic>
+#include <cstdio>
+#include <cstdint>
+#include <cstring>
+#include <dlfcn.h>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+struct CUlaunchAttribute { int id; char pad[4]; union { char bytes[64]; struct { unsigned x, y, z; } cluster; int allowed; } value; };
+struct CUlaunchConfig { unsigned grid[3], block[3], shared; void* stream; CUlaunchAttribute* attributes; unsigned count; };
+
+static struct {
+    void *driver, *compiler;
+    int (*cuInit)(unsigned);
+    int (*cuGetErrorName)(int, const char**);
+    int (*cuGetErrorString)(int, const char**);
+    int (*cuDeviceGet)(int*, int);
+    int (*cuDevicePrimaryCtxRetain)(void**, int);
+    int (*cuCtxGetCurrent)(void**);
+    int (*cuCtxSetCurrent)(void*);
+    int (*cuModuleLoadData)(void**, const void*);
+    int (*cuModuleGetFunction)(void**, void*, const char*);
+    int (*cuFuncSetAttribute)(void*, int, int);
+    int (*cuLaunchKernelEx)(const CUlaunchConfig*, void*, void**, void**);
+    int (*cuTensorMapEncodeTiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int,
+        int, int, int);
+    int (*nvrtcVersion)(int*, int*);
+    int (*nvrtcCreateProgram)(void**, const char*, const char*, int, const char* const*, const char* const*);
+    int (*nvrtcCompileProgram)(void*, int, const char* const*);
+    int (*nvrtcGetProgramLogSize)(void*, size_t*);
+    int (*nvrtcGetProgramLog)(void*, char*);
+    int (*nvrtcGetCUBINSize)(void*, size_t*);
+    int (*nvrtcGetCUBIN)(void*, char*);
+    int (*nvrtcDestroyProgram)(void**);
+} cuda;
+
+// Every function returns null, or a sentence that the thread keeps until its next one.
+static thread_local std::string sentence;
+static const char* say(const std::string& words) { return (sentence = words).c_str(); }
+
+static const char* failed(int code, const std::string& what) {
+    if (code == 0) return nullptr;
+    const char *name = nullptr, *text = nullptr;
+    cuda.cuGetErrorName(code, &name), cuda.cuGetErrorString(code, &text);
+    return say(what + ": " + (name ? name : "an error of number " + std::to_string(code)) + " (" + (text ? text : "no description") + ")");
 }
 
-extern "C" long long backward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
-    void* const* const out = leaf + 4;
-    const long long batch = size[0], height = size[1], width = size[2];
-    if (width % 16 != 0 || !aligned(leaf, 4)) return -2;
-    const long long count_1 = ceil_div(height, 64), count_3 = (batch + 1) / 2, count_5 = width / 4, count_4 = (65 * batch + 1) / 2;
-    const long long count_2 = (65 * batch + 3) / 2;
-    if (512 * batch * height * width >= 1ll << 31) return -1;
-    const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 1024 * batch, at_2 = at_1 + 512 * batch, at_3 = at_2 + 131072;
-    const long long at_4 = at_3 + 1024 * batch, at_5 = at_4 + 2048 * batch * count_1;
-    if (asks) return at_5 + 262144;
-    launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_4, count_1, height, width, 64 * height * width,
-        height * width, width - 1, 256 * batch, height - 1, divisor(count_1));
-    launch(backward_prepare, 128, 256, 0, arch >= 90, stream, leaf[1], at_2);
-    launch(backward_moments_tail, batch, 256, 0, arch >= 90, stream, at_4, at_0, count_1, 256 * batch, batch);
-    launch(backward_pointwise, count_2, 256, 0, false, stream, leaf[3], at_1, at_2, at_3, out[2], batch, count_2, count_3, 128 * batch, count_4,
-        256 * batch, 0.25 / (height * width));
-    launch(backward_correlate, 128, 256, 0, false, stream, at_0, at_1, at_5, batch);
-    launch(backward_correlate_5, 288, 256, 0, arch >= 90, stream, at_5, out[1]);
-    if (out[0])
-        launch(backward_library, batch * height * width / 16, 256, 0, false, stream, at_3, out[0], count_5, height, height - 1, width - 1,
-            64 * height * width, height * width, width, batch * height * width / 16, 16 * batch * height * width, divisor(count_5), divisor(height));
-    return (long long)cudaGetLastError();
+template <class F> static bool bind(void* library, F& function, const char* name) {
+    return (function = (F)dlsym(library, name)) != nullptr;
+}
+#define BIND(library, name) if (!bind(library, cuda.name, #name)) return say("the library of " #name " does not have it")
+
+struct Map { int type, swizzle; uint64_t extent[5], stride[4]; unsigned box[5]; };
+struct Address { size_t at; int base, map; long long offset; };
+struct Launch {
+    void* function;
+    std::string name;
+    unsigned grid[3], block[3], shared, cluster;
+    bool early;
+    std::vector<unsigned char> bytes;     // the arguments one behind the other; addresses and maps are put in at a call
+    std::vector<size_t> begins;
+    std::vector<Address> addresses;
+    std::vector<Map> maps;
+    void add(const void* data, size_t size, size_t boundary) {
+        const size_t at = (bytes.size() + boundary - 1) / boundary * boundary;
+        bytes.resize(at + size), begins.push_back(at);
+        if (data) memcpy(bytes.data() + at, data, size);
+    }
+};
+struct Plan { void* context; std::vector<Launch> launches; };
+
+extern "C" {
+
+const char* begin(const char* const* compilers, int* version) {
+    if (!(cuda.driver = dlopen("libcuda.so.1", RTLD_NOW))) return say("there is no CUDA driver here (libcuda.so.1)");
+    for (; *compilers && !(cuda.compiler && dlsym(cuda.compiler, "nvrtcCompileProgram")); compilers++)
+        cuda.compiler = dlopen(*compilers, RTLD_NOW);
+    if (!cuda.compiler) return say("the run-time compiler (libnvrtc) was found neither beside PyTorch nor on this machine");
+    BIND(cuda.driver, cuInit); BIND(cuda.driver, cuGetErrorName); BIND(cuda.driver, cuGetErrorString); BIND(cuda.driver, cuDeviceGet);
+    BIND(cuda.driver, cuDevicePrimaryCtxRetain); BIND(cuda.driver, cuCtxGetCurrent); BIND(cuda.driver, cuCtxSetCurrent);
+    BIND(cuda.driver, cuModuleLoadData); BIND(cuda.driver, cuModuleGetFunction); BIND(cuda.driver, cuFuncSetAttribute);
+    BIND(cuda.driver, cuLaunchKernelEx); BIND(cuda.driver, cuTensorMapEncodeTiled);
+    BIND(cuda.compiler, nvrtcVersion); BIND(cuda.compiler, nvrtcCreateProgram); BIND(cuda.compiler, nvrtcCompileProgram);
+    BIND(cuda.compiler, nvrtcGetProgramLogSize); BIND(cuda.compiler, nvrtcGetProgramLog); BIND(cuda.compiler, nvrtcGetCUBINSize);
+    BIND(cuda.compiler, nvrtcGetCUBIN); BIND(cuda.compiler, nvrtcDestroyProgram);
+    int minor = 0;
+    if (cuda.nvrtcVersion(version, &minor)) return say("nvrtcVersion fails");
+    *version = *version * 100 + minor;
+    return failed(cuda.cuInit(0), "cuInit");
+}
+
+static std::string compiled(const char* text, const char* entry, const char* const* options, int count, const char* path) {
+    void* program = nullptr;
+    size_t size = 0;
+    if (cuda.nvrtcCreateProgram(&program, text, (std::string(entry) + ".cu").c_str(), 0, nullptr, nullptr))
+        return "nvrtcCreateProgram fails";
+    const int code = cuda.nvrtcCompileProgram(program, count, options);
+    std::string said;
+    if (code || cuda.nvrtcGetCUBINSize(program, &size) || !size) {
+        cuda.nvrtcGetProgramLogSize(program, &size);
+        said.resize(size), cuda.nvrtcGetProgramLog(program, &said[0]);
+        said = std::string("the kernel ") + entry + " does not compile: " + said.c_str();
+    } else {
+        std::vector<char> cubin(size);
+        cuda.nvrtcGetCUBIN(program, cubin.data());
+        const std::string own = std::string(path) + "." + std::to_string((size_t)program);   // another process may write it too
+        FILE* file = fopen(own.c_str(), "wb");
+        const bool whole = file && fwrite(cubin.data(), 1, size, file) == size;
+        if (!file || fclose(file) || !whole || rename(own.c_str(), path)) said = std::string(path) + " cannot be written";
+    }
+    cuda.nvrtcDestroyProgram(&program);
+    return said;
+}
+
+// Several at a time. options: of each kernel a list that ends with null.
+const char* compile(int count, const char* const* texts, const char* const* entries, const char* const* const* options,
+    const char* const* paths, int jobs) {
+    std::atomic<int> next{0};
+    std::mutex mutex;
+    std::string said;
+    const auto work = [&] {
+        for (int i; (i = next++) < count;) {
+            int words = 0;
+            while (options[i][words]) words++;
+            const std::string own = compiled(texts[i], entries[i], options[i], words, paths[i]);
+            const std::lock_guard<std::mutex> lock(mutex);
+            if (!own.empty()) said = own;
+        }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 1; i < jobs && i < count; i++) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    return said.empty() ? nullptr : say(said);
+}
+
+const char* plan(int device, Plan** made) {
+    int handle = 0;
+    Plan* fresh = new Plan{};
+    if (const char* said = failed(cuda.cuDeviceGet(&handle, device), "cuDeviceGet")) return said;
+    *made = fresh;
+    return failed(cuda.cuDevicePrimaryCtxRetain(&fresh->context, handle), "cuDevicePrimaryCtxRetain");
+}
+
+// The calling thread has the plan's device for its own while this lives.
+struct Current {
+    void* before = nullptr;
+    bool changed = false;
+    const char* said;
+    explicit Current(const Plan& plan) {
+        if ((said = failed(cuda.cuCtxGetCurrent(&before), "cuCtxGetCurrent")) || before == plan.context) return;
+        changed = !(said = failed(cuda.cuCtxSetCurrent(plan.context), "cuCtxSetCurrent"));
+    }
+    ~Current() { if (changed) cuda.cuCtxSetCurrent(before); }
+};
+
+const char* load(const Plan* plan, const char* cubin, const char* entry, void** function) {
+    void* module = nullptr;
+    const Current current(*plan);
+    if (current.said) return current.said;
+    if (const char* said = failed(cuda.cuModuleLoadData(&module, cubin), std::string("cuModuleLoadData of ") + entry)) return said;
+    return failed(cuda.cuModuleGetFunction(function, module, entry), std::string("cuModuleGetFunction of ") + entry);
+}
+
+const char* add_launch(Plan* plan, void* function, const char* name, const unsigned* numbers) {
+    Launch launch{function, name, {numbers[0], numbers[1], numbers[2]}, {numbers[3], numbers[4], numbers[5]}, numbers[6], numbers[7],
+        numbers[8] != 0};
+    plan->launches.push_back(launch);
+    const Current current(*plan);
+    if (current.said || launch.shared == 0) return current.said;
+    return failed(cuda.cuFuncSetAttribute(function, 8, (int)launch.shared),   // most dynamic shared memory
+                  "cuFuncSetAttribute(" + std::to_string(launch.shared) + " bytes of shared memory) of " + name);
+}
+void add_bytes(Plan* plan, const void* data, int size) { plan->launches.back().add(data, (size_t)size, 16); }
+void add_address(Plan* plan, int base, long long offset) {
+    Launch& launch = plan->launches.back();
+    launch.add(nullptr, 8, 8), launch.addresses.push_back({launch.begins.back(), base, -1, offset});
+}
+void add_map(Plan* plan, int base, long long offset, const long long* numbers) {   // type, swizzle, extents, strides, box
+    Launch& launch = plan->launches.back();
+    Map map{(int)numbers[0], (int)numbers[1], {}, {}, {}};
+    for (int k = 0; k < 5; k++) map.extent[k] = (uint64_t)numbers[2 + k], map.box[k] = (unsigned)numbers[11 + k];
+    for (int k = 0; k < 4; k++) map.stride[k] = (uint64_t)numbers[7 + k];
+    launch.add(nullptr, 128, 64), launch.addresses.push_back({launch.begins.back(), base, (int)launch.maps.size(), offset});
+    launch.maps.push_back(map);
+}
+
+// bases: where the workspace, the leaves and the results begin.
+const char* run(const Plan* plan, char* const* bases, void* stream) {
+    thread_local std::vector<unsigned char> room;
+    thread_local std::vector<void*> parameters;
+    const unsigned ones[5] = {1, 1, 1, 1, 1};
+    const Current current(*plan);
+    if (current.said) return current.said;
+    bool first = true;
+    for (const Launch& launch : plan->launches) {
+        room.resize(launch.bytes.size() + 64), parameters.resize(launch.begins.size());
+        unsigned char* const block = room.data() + (64 - (uintptr_t)room.data() % 64) % 64;
+        memcpy(block, launch.bytes.data(), launch.bytes.size());
+        for (const Address& address : launch.addresses) {
+            char* const to = bases[address.base] + address.offset;
+            if (address.map < 0) {
+                memcpy(block + address.at, &to, 8);
+                continue;
+            }
+            const Map& map = launch.maps[(size_t)address.map];
+            const int code = cuda.cuTensorMapEncodeTiled(block + address.at, map.type, 5, to, map.extent, map.stride, map.box, ones, 0,
+                map.swizzle, 3, 0);
+            if (code) return failed(code, "cuTensorMapEncodeTiled for " + launch.name);
+        }
+        for (size_t i = 0; i < launch.begins.size(); i++) parameters[i] = block + launch.begins[i];
+        CUlaunchAttribute attributes[2]{};
+        CUlaunchConfig config{{launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.block[0], launch.block[1], launch.block[2]},
+            launch.shared, stream, attributes, 0};
+        if (launch.cluster > 1) attributes[config.count].id = 4, attributes[config.count++].value.cluster = {launch.cluster, 1, 1};
+        // It may begin while the one before it ends; the first follows work that says nothing of that.
+        if (launch.early && !first) attributes[config.count].id = 6, attributes[config.count++].value.allowed = 1;
+        first = false;
+        if (const int code = cuda.cuLaunchKernelEx(&config, launch.function, parameters.data(), nullptr)) return failed(code,
+            "the launch of " + launch.name);
+    }
+    return nullptr;
+}
 }
 """
 
-ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
-_built, _calls = {}, {}
+
+def leaf(position, offset=0):
+    return "leaf", position, offset
 
 
-def compiled(name, dtype, device):
-    """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
+def out(position, offset=0):
+    return "out", position, offset
+
+
+def work(offset):
+    return "work", 0, offset
+
+
+def wide(number):
+    return struct.pack("q", number)
+
+
+def raw(digits):
+    return bytes.fromhex(digits)
+
+
+def boxes(place, *numbers):
+    """A tensor that is read box by box: element type, swizzle, extents, strides in bytes, box."""
+    return *place, [n for number in numbers for n in (number if isinstance(number, tuple) else (number,))]
+
+
+def launch(kernel, grid, block, shared, arguments, cluster=1, early=False):
+    three = [list(n) if isinstance(n, tuple) else [n, 1, 1] for n in (grid, block)]
+    return kernel, [*three[0], *three[1], shared, cluster, early], arguments
+
+
+@functools.cache
+def host():
+    """The compiled HOST, and what version NVRTC has. Without torch's headers it takes a second or two, once a machine."""
+    name = "transfuse_host_" + hashlib.sha256(HOST.encode()).hexdigest()[:12]
+    path = load_inline(
+        name, cpp_sources=HOST, extra_cflags=["-O2", "-std=c++17"], extra_ldflags=["-ldl", "-pthread"],
+        is_python_module=False, no_implicit_headers=True,
+    )  # fmt: skip
+    library, version = ctypes.CDLL(path), ctypes.c_int()
+    for function in ("begin", "compile", "plan", "load", "add_launch", "run"):
+        getattr(library, function).restype = ctypes.c_char_p
+    library.run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    beside = os.path.join(os.path.dirname(torch.__file__), "lib", "libcaffe2_nvrtc.so")
+    checked(library.begin(words([beside, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]), ctypes.byref(version)))
+    return library, version.value, os.path.dirname(path)
+
+
+def words(texts):
+    """Strings as C has them; the last is null."""
+    return (ctypes.c_char_p * (len(texts) + 1))(*[text.encode() for text in texts], None)
+
+
+def checked(said):
+    if said:
+        raise RuntimeError(said.decode(errors="replace"))
+
+
+@functools.cache
+def architecture(device):
+    """The number of a GPU: 90 for compute capability 9.0."""
     major, minor = torch.cuda.get_device_capability(device)
-    key = ELEMENTS[dtype], f"{major}{minor}" + "a" * (major == 9)
-    if key not in _built:
-        flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_0b7369c59ce4", *key]), "", SOURCE, **options))
-    return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
+    return 10 * major + minor
 
 
-def prepared(name, leaves, at):
-    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
-    sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
-    if not leaves[0].is_cuda:
-        raise RuntimeError(f"this file was written for CUDA tensors, got one on {leaves[0].device}")
-    for leaf, (label, shape) in zip(leaves, expected):
-        if leaf.dtype not in ELEMENTS or (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
-            raise ValueError(f"{label} must be fp32, fp16 or bf16 like all leaves on {leaves[0].device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape) or any((n if isinstance(n, int) else sizes.setdefault(n, m)) != m for n, m in zip(shape, leaf.shape)):
-            raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
-    function, arch = compiled(name, leaves[0].dtype, leaves[0].device)
-    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
-    if need == -1:
-        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
-    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, *rest
+def compiled(kernels, device):
+    """Of each kernel the file of its machine code: what is not there from another call is compiled, MAX_JOBS at a time."""
+    library, version, folder = host()
+    arch = architecture(device)
+    flags = [f"-arch=sm_{arch}{'a' * (arch >= 90)}", "-std=c++17", "-default-device", "--extra-device-vectorization",
+             "-diag-suppress=177"]  # fmt: skip
+    paths, missing = {}, {}
+    for kernel in dict.fromkeys(kernels):
+        entry, text, more = KERNELS[kernel]
+        told = "\n".join([str(version), *flags, *more, text])
+        paths[kernel] = os.path.join(folder, hashlib.sha256(told.encode()).hexdigest()[:24] + ".cubin")
+        if not os.path.exists(paths[kernel]):
+            missing[paths[kernel]] = text, entry, words([*flags, *more])
+    if missing:
+        options = (ctypes.POINTER(ctypes.c_char_p) * len(missing))(
+            *[ctypes.cast(o, ctypes.POINTER(ctypes.c_char_p)) for _, _, o in missing.values()]
+        )
+        texts, entries = (words([entry[i] for entry in missing.values()]) for i in (0, 1))
+        jobs = int(os.environ.get("MAX_JOBS") or os.cpu_count() or 1)
+        checked(library.compile(len(missing), texts, entries, options, words([*missing]), jobs))
+    return paths
 
 
-def run(name, *given, without=()):
-    """Launches a program; what its kernels cannot take is computed as it is written. Outputs `without` are not computed."""
-    if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return run(name, *given, without=without)
-    leaves = [*map(torch.Tensor.contiguous, given)]
-    at = [*map(torch.Tensor.data_ptr, leaves)]
-    key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, pack, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
-    if need == -2:
-        return written(None, *given)
-    out = [leaves[0].new_empty(*((0,) if i in without else shape)) for i, shape in enumerate(shapes)]
-    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):
-        raise RuntimeError(f"CUDA error {code}")
-    return out[:-1]
+_loaded = {}
 
 
-def taps(t, axis, matrix):
-    """Taps of a kernel along an axis, added up as the rows of the matrix say."""
-    return (t.movedim(axis, -1) @ torch.as_tensor(matrix, dtype=t.dtype, device=t.device).T).movedim(-1, axis)
+class Prepared:
+    """A plan with its kernels on a device."""
+
+    def __init__(self, name, device):
+        library, *_ = host()
+        workspace, self.outputs, launches = PLANS[name]
+        self.workspace = max(workspace, 1)
+        self.plan, self.run = ctypes.c_void_p(), library.run
+        checked(library.plan(device, ctypes.byref(self.plan)))
+        paths = compiled([kernel for kernel, *_ in launches], device)
+        leaves = 1 + max([a[1] for *_, given in launches for a in given if isinstance(a, tuple) and a[0] == "leaf"], default=0)
+        self.leaves = leaves
+        for kernel, numbers, given in launches:
+            if (kernel, device) not in _loaded:
+                with open(paths[kernel], "rb") as file:
+                    code, function = file.read(), ctypes.c_void_p()
+                entry = KERNELS[kernel][0].encode()
+                checked(library.load(self.plan, code, entry, ctypes.byref(function)))
+                _loaded[kernel, device] = function
+            checked(library.add_launch(self.plan, _loaded[kernel, device], kernel.encode(), (ctypes.c_uint * 9)(*numbers)))
+            for argument in given:
+                if isinstance(argument, tuple):
+                    kind, position, offset, *box = argument
+                    base = {"work": 0, "leaf": 1 + position, "out": 1 + leaves + position}[kind]
+                    place = self.plan, base, ctypes.c_longlong(offset)
+                    if box:
+                        library.add_map(*place, (ctypes.c_longlong * 16)(*box[0]))
+                    else:
+                        library.add_address(*place)
+                else:
+                    data = struct.pack("i", argument) if isinstance(argument, int) else argument
+                    library.add_bytes(self.plan, data, len(data))
+        self.pack = struct.Struct(f"{1 + leaves + len(self.outputs)}P").pack
 
 
-def box_sums(x, boxes):
-    """Sums of x over boxes: of each axis the intervals (first, last, step) they are made of."""
-    sums = x
-    for axis, intervals in boxes.items():
-        inside = x.new_zeros(len(intervals), x.shape[axis])
-        for row, (first, last, step) in zip(inside, intervals):
-            row[first : last + 1 : step] = 1
-        sums = taps(sums, axis, inside.to(sums.dtype)).double()  # few numbers from here on
-    return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
+_prepared = {}
 
 
-def of(layer, *names):
-    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
-    return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
+def run(name, leaves):
+    """The results of a plan."""
+    device = leaves[0].get_device()
+    plan = _prepared.get((name, device)) or _prepared.setdefault((name, device), Prepared(name, device))
+    where = leaves[0].device
+    results = [torch.empty_strided(shape, strides, dtype=dtype, device=where) for dtype, shape, strides in plan.outputs]
+    scratch = torch.empty(plan.workspace, dtype=torch.uint8, device=where)
+    places = map(torch.Tensor.data_ptr, (scratch, *leaves[: plan.leaves], *results))
+    checked(plan.run(plan.plan, plan.pack(*places), torch._C._cuda_getCurrentRawStream(device)))
+    return results
 
 
-def forward_as_derived(_, x, *parameters):
-    """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
-    dtype = x.dtype
-    x = x.to(torch.promote_types(dtype, torch.float32))
-    conv_transpose_weight, conv_transpose_bias = [t.double() for t in parameters]
-    height, width = x.shape[2], x.shape[3]
-    t3 = taps(conv_transpose_weight.reshape(1, 64, 128, 3, 3) * 0.5, 3, [[1, 0, 0], [0, 1, 1]])
-    t6 = taps(t3, 4, [[1, 0, 0], [0, 1, 1]]).permute(0, 1, 3, 4, 2).reshape(1, 256, 128, 1, 1)
-    t7 = box_sums(x, {3: [(1, width - 1, 1), (0, width - 1, 1)], 2: [(1, height - 1, 1), (0, height - 1, 1)]})
-    t9 = ((t7.flatten(1) @ t6.flatten(2)[0])[..., None, None]) * ((0.25 / (height * width)))
-    t11 = t9 + (conv_transpose_bias * 0.5).reshape(1, 128, 1, 1)
-    return [t11.to(dtype)]
+def elsewhere(device):
+    """Why the kernels do not run there; None where they do."""
+    if device.type != "cuda":
+        return f"the kernels are for CUDA, the tensors are on {device}"
+    if not (architecture(device.index) >= 80):
+        return f"the kernels are for compute capability 8.0 or higher, this device has {architecture(device.index) / 10}"
+    return None
 
 
-def backward_as_derived(_, *given):
-    """What the kernels of "backward" compute, in PyTorch's operators: for other sizes, and where it is differentiated again."""
-    again, (*leaves, gradient) = torch.is_grad_enabled(), given
-    with torch.enable_grad():
-        leaves = [t.view_as(t) for t in leaves]  # whatever one of them was computed from
-        wanted = [t for t in leaves if t.requires_grad]
-        found = iter(torch.autograd.grad(forward_as_derived(_, *leaves), wanted, gradient, create_graph=again, allow_unused=True))
-    return [next(found) if t.requires_grad else None for t in leaves]
-
-# Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them.
-PROGRAMS = {
-    "forward": ([("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,))],
-        lambda batch, height, width: [(batch, 128, 1, 1)], forward_as_derived),
-    "backward": ([("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,)),
-                 ("gradient", ("batch", 128, 1, 1))],
-        lambda batch, height, width: [(batch, 64, height, width), (64, 128, 3, 3), (128,)], backward_as_derived),
+# Of each plan: bytes of workspace, results (dtype, shape, strides), and launches: kernel, blocks, threads, bytes of dynamic
+# shared memory, arguments. leaf(i, offset), out(i, offset), work(offset) are addresses; plain numbers are 32 bits wide.
+PLANS = {
+    "forward": (
+        197120, [(torch.float32, (16, 128, 1, 1), (128, 1, 1, 1))],
+        [
+            # box sums[16,256,1,1] of rows, 4 x 4 B loads, 1 planes a block, 2 chunks, 64 of 64 rows kept
+            launch("moments", 2048, 256, 0, [leaf(0), work(131584), 2, 64, 128, 1048576, 16384, 127, 256, 4, 4096, raw("0100000001000000"),
+                raw("0100000006000000")], early=True),
+            # mul[128], reshape[1,256,128,1,1]
+            launch("prepare", 129, 256, 0, [leaf(2), work(131072), leaf(1), work(0), 1, 32768, 128, 1, 1, 1, 129, 1, 0, 1, raw("0000003f"),
+                raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"),
+                raw("0000003f"), raw("0000003f")], early=True),
+            # add[16,128,1,1]
+            launch("moments_tail", 256, 256, 0, [work(131584), work(0), work(131072), out(0), 256, 4096, 128, 256, 2048], early=True),
+        ],
+    ),
+    "forward_training": (
+        229888, [(torch.float32, (16, 128, 1, 1), (128, 1, 1, 1)), (torch.float32, (16, 256, 1, 1), (256, 1, 1, 1))],
+        [
+            # box sums[16,256,1,1] of rows, 4 x 4 B loads, 1 planes a block, 2 chunks, 64 of 64 rows kept
+            launch("moments", 2048, 256, 0, [leaf(0), work(131584), 2, 64, 128, 1048576, 16384, 127, 256, 4, 4096, raw("0100000001000000"),
+                raw("0100000006000000")], early=True),
+            # mul[128], reshape[1,256,128,1,1]
+            launch("prepare", 129, 256, 0, [leaf(2), work(131072), leaf(1), work(0), 1, 32768, 128, 1, 1, 1, 129, 1, 0, 1, raw("0000003f"),
+                raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"),
+                raw("0000003f"), raw("0000003f")], early=True),
+            # box_sums[16,256,1,1]
+            launch("moments_tail_2", 16, 256, 0, [work(131584), out(1), work(197120), 256, 4096, 16, 4096], early=True),
+            # add[16,128,1,1]
+            launch("moments_tail_3", 256, 256, 0, [work(197120), work(0), work(131072), out(0), 256, 128, 256, 2048], early=True),
+        ],
+    ),
+    "forward_gradients": (
+        270336, [(torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,))],
+        [
+            # mul[16,128,1,1], mul[1,128,1,1]
+            launch("pointwise", 9, 256, 0, [leaf(3), work(0), out(1), 128, 16, 9, 8, 0, 2048, 8, 128]),
+            # correlate[1,256,128,1,1]
+            launch("correlate", 128, 256, 0, [leaf(4), work(0), work(8192), 128, 16, 256, 32768, 128, 32768, raw("0100000007000000")]),
+            # mul[1,64,128,3,3]
+            launch("correlate_2", 288, 256, 0, [work(8192), out(0), 3, 128, 2, 32768, 73728, 1152, 9, 288, 73728, raw("5655555502000000"),
+                raw("0100000007000000")], early=True),
+        ],
+    ),
+    "forward_gradients_2": (
+        417792, [(torch.float32, (16, 64, 128, 128), (1048576, 16384, 128, 1)), (torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,))],
+        [
+            # permute[1,128,256,1,1]
+            launch("prepare_2", 128, 256, 0, [leaf(1), work(8192), 32768, 256, 1, 1, 1, 128, raw("0000003f"), raw("0000003f"),
+                raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f"), raw("0000003f")]),
+            # mul[16,128,1,1], lattice[16,256,1,1], mul[1,128,1,1]
+            launch("pointwise_2", 521, 256, 0, [leaf(3), work(0), work(8192), work(139264), out(2), 128, 256, 16, 521, 8, 0, 2048, 520, 8,
+                4096, 520, 128]),
+            # correlate[1,256,128,1,1]
+            launch("correlate", 128, 256, 0, [leaf(4), work(0), work(155648), 128, 16, 256, 32768, 128, 32768, raw("0100000007000000")]),
+            # mul[1,64,128,3,3]
+            launch("correlate_2", 288, 256, 0, [work(155648), out(1), 3, 128, 2, 32768, 73728, 1152, 9, 288, 73728,
+                raw("5655555502000000"), raw("0100000007000000")], early=True),
+            # box_spread[16,64,128,128]
+            launch("library", 16384, 256, 0, [work(139264), out(0), 32, 128, 127, 256, 1048576, 16384, 16384, 4194304,
+                raw("0100000005000000"), raw("0100000007000000")]),
+        ],
+    ),
 }
 
 
+# Of each call of a region: its tensors (dtype, shape, strides), and the plans of each kind, with TF32 and in full fp32.
+# Kinds: calls without gradients, with them, and the gradients of the tensors named.
+CALLS = [
+    ("forward", [(torch.float32, (16, 64, 128, 128), (1048576, 16384, 128, 1)), (torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,))], {
+        "inference": ("forward", "forward"),
+        "training": ("forward_training", "forward_training"),
+        (1, 2): ("forward_gradients", "forward_gradients"),
+        (0, 1, 2): ("forward_gradients_2", "forward_gradients_2"),
+    }),
+]
+
+
+# The tensors of each region that its gradients read.
+SAVED = {
+    "forward": [1],
+}
+# Of each plan for gradients: the strides in which it takes those of results.
+GRADIENTS = {
+    "forward_gradients": [(128, 1, 1, 1)],
+    "forward_gradients_2": [(128, 1, 1, 1)],
+}
+
+
+# The model's regions in PyTorch's operators: what is asked how PyTorch multiplies, and differentiated twice.
+
+
+def forward_as_written(x, conv_transpose_weight, conv_transpose_bias):
+    conv_transpose2d = torch.ops.aten.conv_transpose2d.input(x, conv_transpose_weight, conv_transpose_bias, [2, 2], [1, 1], [1, 1])
+    mul = torch.ops.aten.mul.Tensor(conv_transpose2d, 0.5)
+    mean = torch.ops.aten.mean.dim(mul, [2, 3], True)
+    mean_1 = torch.ops.aten.mean.dim(mean, [2, 3], True)
+    return [mean_1]
+
+
+# Of each region: itself in PyTorch's operators, how many results it has, and those that have gradients.
+REGIONS = {
+    "forward": (forward_as_written, 1, [0]),
+}
+
+
+def allows_tf32():
+    """What PyTorch's switches say of convolutions."""
+    said = torch._C._get_fp32_precision_getter("cuda", "conv")
+    return said == "tf32" if said in ("tf32", "ieee") else torch.backends.cudnn.allow_tf32
+
+
+class Asked(TorchDispatchMode):
+    """Runs every convolution as the switches say and in full fp32, and notes whose results differ: cuDNN does without TF32 for some."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward, self.backward = [], []
+
+    def __torch_dispatch__(self, operator, types, arguments=(), named=None):
+        result = operator(*arguments, **(named or {}))
+        backward = operator is torch.ops.aten.convolution_backward.default
+        if backward or operator is torch.ops.aten.convolution.default:
+            if backward and not arguments[0].any():  # it vanished on its way back and would show nothing
+                other = torch.empty_like(arguments[0])
+                other.normal_(generator=torch.Generator(other.device).manual_seed(0))
+                arguments = other, *arguments[1:]
+                result_asked = operator(*arguments, **(named or {}))
+            else:
+                result_asked = result
+            with in_full_fp32():
+                exact = operator(*arguments, **(named or {}))
+            pairs = zip(result_asked[:2], exact[:2]) if backward else [(result_asked, exact)]
+            noticed = self.backward if backward else self.forward
+            noticed += [bool((a - b).norm() > 2.0**-20 * b.norm()) for a, b in pairs if a is not None]
+        return result
+
+
+ABOVE = {("cuda", "conv"): ("cuda", "all"), ("cuda", "all"): ("generic", "all")}  # where a switch that is "none" looks next
+
+
+def setting(switch):
+    """What a switch itself is set to: reading one that is "none" gives what the one above says."""
+    read, above = torch._C._get_fp32_precision_getter(*switch), ABOVE.get(switch)
+    if above is None or torch._C._get_fp32_precision_getter(*above) != read:
+        return read
+    before = setting(above)
+    torch._C._set_fp32_precision_setter(*above, "ieee" if read == "tf32" else "tf32")
+    follows = torch._C._get_fp32_precision_getter(*switch) != read
+    torch._C._set_fp32_precision_setter(*above, before)
+    return "none" if follows else read
+
+
+@contextlib.contextmanager
+def in_full_fp32():
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch._C._set_fp32_precision_setter, "cuda", "conv", setting(("cuda", "conv")))
+        torch._C._set_fp32_precision_setter("cuda", "conv", "ieee")
+        yield
+
+
+def rounds(call, leaves, sizes, wanted, plan):
+    """Whether PyTorch multiplies in TF32 here, forward and backward. Where only some convolutions do, the kernels may if they are as
+    exact. None: nothing can be asked while a stream is captured, and the switches decide."""
+    if torch.cuda.is_current_stream_capturing():
+        return None
+    with Asked() as seen, torch.set_grad_enabled(bool(wanted)):
+        own = [t.detach().requires_grad_(i in wanted) for i, t in enumerate(leaves)]
+        reached = [y for y in call.written(*own, *sizes) if y.requires_grad]
+        if reached:
+            torch.autograd.grad(reached, [own[i] for i in wanted], [*map(torch.ones_like, reached)], allow_unused=True)
+    forward = any(seen.forward)
+    if forward and not all(seen.forward):
+        with torch.no_grad():
+            theirs, ours = call.written(*leaves, *sizes), run(plan, leaves)
+            with in_full_fp32():
+                exact = call.written(*leaves, *sizes)
+        forward = all((o - e).norm() <= 1.15 * (t - e).norm() for o, t, e in zip(ours, theirs, exact))
+    return forward, forward and bool(seen.backward) and all(seen.backward)
+
+
+def plan_of(call, kind, leaves, sizes, wanted=()):
+    """The plan that multiplies as PyTorch does; None where the file has none."""
+    tf32, strict = call.kinds.get(kind, (None, None))
+    if tf32 == strict:
+        if tf32 is None:
+            left(f"{call.name} has no kernels for the gradients that are wanted here")
+        return tf32
+    plan = strict
+    if allows_tf32() and leaves[0].dtype == torch.float32:
+        if wanted not in call.rounds:
+            forward = call.kinds["training" if wanted else "inference"]
+            with contextlib.suppress(torch.OutOfMemoryError):  # where there is no memory to ask the switches decide
+                call.rounds[wanted] = rounds(call, leaves, sizes, wanted, forward[0] or forward[1])
+        plan = tf32 if (call.rounds.get(wanted) or (True, True))[isinstance(kind, tuple)] else strict
+        if call.rounds.get(wanted) is None:
+            call.rounds.pop(wanted, None)
+    if plan is None:
+        left(f"{call.name} has no kernels for {'full fp32' if strict is None else 'TF32'}")
+    return plan
+
+
+# By mode and inputs of a call: the method that computes it.
+SERVED = {
+    (True, (torch.float32, (16, 64, 128, 128))): "by_forward",
+    (False, (torch.float32, (16, 64, 128, 128))): "by_forward",
+}
+
+
+class Left(UserWarning):
+    """A call that PyTorch's operators compute."""
+
+
+_left = set()
+
+
+def left(why):
+    """Said once."""
+    if why not in _left:
+        _left.add(why)
+        warnings.warn(f"{FILE}: PyTorch's operators compute this: {why}", Left, stacklevel=4)
+
+
+def served(model, *given):
+    """The method that computes a call with kernels of this file; None where PyTorch's operators do."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return None
+    tensors = [t for t in given if isinstance(t, torch.Tensor)]
+    way = SERVED.get((model.training, *[(t.dtype, t.shape) if isinstance(t, torch.Tensor) else repr(t) for t in given]))
+    if not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
+        left("an input is no plain tensor")
+    elif torch.is_autocast_enabled(tensors[0].device.type):
+        left("autocast is on")
+    elif way is None:
+        told = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors)
+        left(f"{told} is none of the sizes and dtypes that the file has kernels for")
+    elif why := elsewhere(tensors[0].device):
+        left(why)
+    else:
+        return way
+    return None
+
+
+class Call:
+    """A region at one size."""
+
+    def __init__(self, name, given, kinds):
+        self.name, self.written, self.outputs, self.flows = name, *REGIONS[name]
+        self.dtypes, self.strides, self.kinds = [g[0] for g in given], [g[2] for g in given], kinds
+        self.rounds = {}
+
+    def takes(self, leaves):
+        """Whether the tensors are what the kernels were written for."""
+        if [t.dtype for t in leaves] != self.dtypes or [t.stride() for t in leaves] != self.strides:
+            left(f"{self.name} is called with tensors of another dtype or layout than its kernels take")
+        elif len({t.device for t in leaves}) > 1:
+            left(f"{self.name} is called with tensors on several devices")
+        elif any([t.data_ptr() % 16 for t in leaves]):
+            left(f"{self.name} is called with a tensor that does not begin on 16 bytes")
+        else:
+            return True
+        return False
+
+
+_calls = {(name, *[tuple(g[1]) for g in given], given[0][0]): Call(name, given, kinds) for name, given, kinds in CALLS}
+
+
+def compute(name, leaves, sizes=()):
+    """The results of a region, by kernels."""
+    call = _calls.get((name, *[t.shape for t in leaves], leaves[0].dtype))
+    if call is None or not call.takes(leaves):
+        left(f"{name} has no kernels for these parameters") if call is None else None
+        return REGIONS[name][0](*leaves, *sizes)
+    if torch.is_grad_enabled() and any([t.requires_grad for t in leaves]):
+        return differentiable(call, sizes, *leaves)
+    plan = plan_of(call, "inference", leaves, sizes)
+    return call.written(*leaves, *sizes) if plan is None else run(plan, leaves)[: call.outputs]
+
+
 class Differentiable(torch.autograd.Function):
-    """Results and gradients by kernels, second derivatives by PyTorch (super().apply: no look for functorch's transforms)."""
     @staticmethod
-    def forward(ctx, name, *leaves):
-        ctx.save_for_backward(*leaves)
-        return tuple(run(name, *leaves))
+    def forward(ctx, call, sizes, *leaves):
+        ctx.call, ctx.sizes, wanted = call, sizes, tuple([i for i, need in enumerate(ctx.needs_input_grad[2:]) if need])
+        plan = plan_of(call, "training", leaves, sizes, wanted)
+        results = call.written(*leaves, *sizes) if plan is None else run(plan, leaves)
+        # What no plan for gradients reads may change meanwhile, as a bias may in PyTorch.
+        ctx.save_for_backward(*[t if i in SAVED[call.name] else None for i, t in enumerate(leaves)], *results[call.outputs :])
+        ctx.others = [(None, 0) if i in SAVED[call.name] else (t, t._version) for i, t in enumerate(leaves)]
+        ctx.set_materialize_grads(False)
+        results, ctx.ours = results[: call.outputs], plan is not None
+        ctx.mark_non_differentiable(*[y for i, y in enumerate(results) if i not in call.flows])
+        return tuple(results)
 
     @staticmethod
-    def backward(ctx, gradient):
-        leaves = ctx.saved_tensors
+    def backward(ctx, *gradients):
+        call, needed, count = ctx.call, ctx.needs_input_grad[2:], len(ctx.others)
+        saved = ctx.saved_tensors
+        leaves, kept = [other if t is None else t for t, (other, _) in zip(saved, ctx.others)], saved[count:]
+        given, wanted = [gradients[i] for i in call.flows], tuple([i for i, need in enumerate(needed) if need])
+        plan = None
         if torch.is_grad_enabled():
-            found = backward_as_derived(None, *leaves, gradient)
-        else:
-            found = run("backward", *leaves, gradient, without=[i for i in (0,) if not leaves[i].requires_grad])
-        return None, *[g if t.requires_grad else None for g, t in zip(found, leaves)]
+            left(f"a gradient of {call.name} that is to be differentiated again")
+        elif any([g is None or torch._C._functorch.is_legacy_batchedtensor(g) for g in given]):
+            left(f"gradients of {call.name} for some of its results, or many at once")
+        elif ctx.ours:
+            plan = plan_of(call, wanted, leaves, ctx.sizes, wanted)
+        if plan is None:
+            if any([t is not None and t._version != version for t, version in ctx.others]):
+                raise RuntimeError("a tensor that PyTorch's operators need for this gradient has been modified by an inplace operation")
+            return None, None, *differentiated(call, leaves, ctx.sizes, gradients, needed)
+        given = [g if g.stride() == s else torch.empty_strided(g.shape, s, dtype=g.dtype, device=g.device).copy_(g)
+                 for g, s in zip(given, GRADIENTS[plan])]  # fmt: skip
+        found = iter(run(plan, [*leaves, *given, *kept]))
+        return None, None, *[next(found) if need else None for need in needed]
+
+
+# Function.apply would look for functorch's transforms first, which `served` has done.
+differentiable = super(torch.autograd.Function, Differentiable).apply
+
+
+def differentiated(call, leaves, sizes, gradients, needed):
+    """Gradients by PyTorch's operators, of the region as written."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # As seen here alone, whatever one of them was computed from.
+        own = [t.view_as(t) if again else t.detach().requires_grad_(need) for t, need in zip(leaves, needed)]
+        reached = [(y, g) for y, g in zip(call.written(*own, *sizes), gradients) if g is not None and y.requires_grad]
+        wanted = [t for t, need in zip(own, needed) if need]
+        found = iter([None] * len(wanted))
+        if reached:
+            results, given = zip(*reached)
+            found = iter(torch.autograd.grad(results, wanted, given, create_graph=again, allow_unused=True))
+    return [next(found) if need else None for need in needed]
 
 
 class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier):
-        given, expected = (in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier), (64, 128, 3, 2, 1, 1, 0.5)
+        given = (in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier)
+        expected = (64, 128, 3, 2, 1, 1, 0.5)
         if given != expected:
             raise ValueError(f"the kernels of this file were written for ModelNew{expected}, got ModelNew{given}")
         super().__init__()
@@ -505,5 +1520,18 @@ class ModelNew(nn.Module):
         self.multiplier = multiplier
 
     def forward(self, x):
-        return (super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)("forward", x,
-                *of(self._modules["conv_transpose"], "weight", "bias"))[0]
+        way = served(self, x)
+        if way == "by_forward":
+            return self.by_forward(x)
+        return self.as_written(x)
+
+    def by_forward(self, x):
+        forward = compute("forward", [x, self.conv_transpose.weight, self.conv_transpose.bias])
+        return forward[0]
+
+    def as_written(self, x):
+        x = self.conv_transpose(x)
+        x = x * self.multiplier
+        x = torch.mean(x, dim=[2, 3], keepdim=True)
+        x = torch.mean(x, dim=[2, 3], keepdim=True)
+        return x

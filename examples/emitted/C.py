@@ -1,191 +1,916 @@
-# C.py with its kernels: ModelNew computes what Model does, whose layers it makes (below). As written:
-#     def forward(self, x):
-#         x = self.conv_transpose(x)
-#         x = x * self.scale_factor
-#         x = self.batch_norm(x)
-#         return self.global_avg_pool(x)
-# Derivation (train mode), each rule exact:
+# C.py with its kernels, written by transfuse: ModelNew computes what Model does. It needs PyTorch alone.
+#
+# Derivation of train, each rule exact:
 #   expand_conv: conv_transpose f32[16,128,20,36,36] is a lattice convolution
-#   fold_scale: a scalar scale of f32[16,128,20,36,36] folds into the weights; expand_batch_norm: batch_norm by the statistics over [0,2,3,4]
+#   fold_scale: a scalar scale of f32[16,128,20,36,36] folds into the weights
+#   expand_batch_norm: batch_norm by the statistics over [0,2,3,4]
+#   keep_dims: mean keeps its dims, a reshape drops them
+#   keep_dims: var keeps its dims, a reshape drops them
 #   expand_adaptive_pool: adaptive_avg_pool to one element is a mean over [2,3,4]
 #   mean_of_centred: the mean over [2,3,4] of a centred value needs no rounded mean
-#   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box; reduce_affine: mean over [0] commutes with 2 scales and shifts
-#   centred_variance: variance over [0,2,3,4] of f32[16,128,20,36,36] around the collapsed mean; … and 14 more
-#   in all 538 Gflop and 1.77 GB became 537 Gflop and 1.21 GB.
+#   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box
+#   reduce_affine: mean over [0] commutes with 2 scales and shifts
+#   centred_variance: variance over [0,2,3,4] of f32[16,128,20,36,36] around the collapsed mean
+#   cancel_shift: the same shift on both sides of a difference cancels
+#   permute_of_permute: permute of axes of extent 1 is a reshape
+#   reshape_of_reshape: reshape of reshape
+#   sum_of_batch: mean over the batch of f32[16,128,1,1,1] moves before the convolution
+#   fold_shift: a statistic subtracted from f32[16,128,20,36,36] folds into the bias
+#   sink_reshape: a reshape sinks below sub
+#   cancel_whole: a shift is taken away again
 # Plan: prepare: 3.56 Mflop, 8.23 MB; moments: 17.1 Mflop, 67.2 MB; dense: 537 Gflop, 71.2 MB.
-# Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 1.34 ms at least for the plan at these sizes, 1.34 ms as written.
-# Derivation (eval mode), each rule exact, beside those above:
+# Why it may be this fast: 538 Gflop and 1.77 GB as written became 537 Gflop and 1.21 GB; an H200 (400 TFLOP/s, 4 TB/s) takes 1.34 ms at least
+#   for the plan, 1.34 ms as written.
+#
+# Derivation of evaluate, each rule exact, beside those above:
 #   expand_batch_norm: batch_norm by running statistics is a scale and a shift
-#   in all 537 Gflop and 1.35 GB became 20.6 Mflop and 81.5 MB.
-# Plan: prepare: 3.56 Mflop, 4.13 MB; moments: 17 Mflop, 67.2 MB; 0.0178 ms there at least, 1.34 ms as written.
-# Gradients: PyTorch's operators differentiate the model as written, which has kernels of its own in forward alone.
+# Plan: prepare: 3.56 Mflop, 4.13 MB; moments: 17 Mflop, 67.2 MB.
+# Why it may be this fast: 537 Gflop and 1.35 GB as written became 20.6 Mflop and 81.5 MB; an H200 (400 TFLOP/s, 4 TB/s) takes 0.0178 ms at
+#   least for the plan, 1.34 ms as written.
+#
+# Kernels for inputs of 16x64x16x32x32, in float32 (TF32 and full fp32), on GPUs of compute capability 9.0.
+# PyTorch's operators compute everything else, with one warning: other sizes, dtypes and layouts, autocast, other devices; second derivatives.
+# Which of TF32 and full fp32 a call has is PyTorch's choice for it, asked once on the device that runs it.
 
+
+import contextlib
 import ctypes
+import functools
+import hashlib
+import math
+import os
 import struct
+import warnings
+
 import torch
 import torch.nn as nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.cpp_extension import load_inline
 
-# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-# For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other sizes too, other GPUs the portable kernel.
-SOURCE = r"""
-#define UNROLL _Pragma("unroll")
-#define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
-#define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
-#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)
-#define READ const float* __restrict__
-#define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)
-#define DEVICE __device__ __forceinline__
-#define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
-#define EIGHT(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define SHARED(pointer) "r"(shared_address(pointer))
-#if __CUDA_ARCH__ >= 900
-#define SINCE_90(text, ...) PTX(text)
+
+FILE = "C.py"
+
+
+# Device code, as it was generated: kernels of one source each, which are compiled when a call first needs them.
+SHARED_1 = r"""#ifdef __CUDACC_RTC__
+TF_FUNCTION float tf_half_to_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+TF_FUNCTION unsigned short tf_float_to_half(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+// As one of a pair: alone it would take the pipe of exponentials, a quarter as fast.
+TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { unsigned h; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(0.0f), "f"(f)); return (unsigned short)h; }
+// min and max that pass NaN through, in one instruction.
+TF_FUNCTION float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TF_FUNCTION float tf_min(float a, float b) { float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TF_FUNCTION float tf_quotient(float a, float b) { float c; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(b)); return a * c; }  // 2 ulp; |b| >= 1
+TF_FUNCTION float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
 #else
-#define SINCE_90(text, ...) __VA_ARGS__
+TF_FUNCTION float tf_half_to_float(unsigned short h) { return tf_host_half_to_float(h); }
+TF_FUNCTION unsigned short tf_float_to_half(float f) { return tf_host_float_to_half(f); }
+TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { return tf_host_float_to_bfloat(f); }
+TF_FUNCTION float tf_max(float a, float b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+TF_FUNCTION float tf_min(float a, float b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+TF_FUNCTION float tf_quotient(float a, float b) { return a / b; }
+TF_FUNCTION float tf_exp2(float a) { return exp2f(a); }
 #endif
-#define TF_SEQUENCE() SINCE_90("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;")
-#define TF_BESIDE() SINCE_90("griddepcontrol.launch_dependents;")
-#define TF_AFTER() SINCE_90("griddepcontrol.wait;")
-#define TF_CLUSTER_BARRIER() SINCE_90("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;", __syncthreads())
-typedef unsigned long long Barrier;
-DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-// mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
-DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::SHARED(&b), "r"(arrivals)); }
-DEVICE bool barrier_done(Barrier& b, int parity) { return ASKED("mbarrier.test_wait.parity.shared.b64 p, [%1], %2;", SHARED(&b), "r"(parity)); }
-DEVICE void barrier_arrive(Barrier& b) { PTX("mbarrier.arrive.shared.b64 _, [%0];", SHARED(&b)); }
-// f(i) for the elements i < count of a block.
-template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }
-// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
-template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
-    __shared__ double shared[256];
-    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
-    double sum = 0.0;
-    _Pragma("unroll 8") for (int t = slice; t < terms; t += slices) sum += term(o, t);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2, __syncthreads()) if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
-    if (slice == 0 && own < count) store(o, sum);
-    __syncthreads();
+TF_FUNCTION double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+TF_FUNCTION double tf_min(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+TF_FUNCTION float tf_bfloat_to_float(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+
+template <class R> TF_FUNCTION R tf_to(double v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(float v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(tf_half v) { return (R)tf_half_to_float(v.bits); }
+template <class R> TF_FUNCTION R tf_to(tf_bfloat v) { return (R)tf_bfloat_to_float(v.bits); }
+TF_FUNCTION void tf_from(double& s, double v) { s = v; }
+TF_FUNCTION void tf_from(float& s, double v) { s = (float)v; }
+TF_FUNCTION void tf_from(float& s, float v) { s = v; }
+TF_FUNCTION void tf_from(double& s, float v) { s = (double)v; }
+TF_FUNCTION void tf_from(tf_half& s, float v) { s.bits = tf_float_to_half(v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, float v) { s.bits = tf_float_to_bfloat(v); }
+TF_FUNCTION void tf_from(tf_half& s, double v) { s.bits = tf_float_to_half((float)v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, double v) { s.bits = tf_float_to_bfloat((float)v); }
+template <class R, class S> TF_FUNCTION R tf_load(const S* p) { return tf_to<R>(*p); }
+template <class S, class R> TF_FUNCTION void tf_store(S* p, R v) { S s; tf_from(s, v); *p = s; }
+// The value as it would be after a trip through memory as S.
+template <class S, class R> TF_FUNCTION R tf_round(R v) { S s; tf_from(s, v); return tf_to<R>(s); }
+
+// N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
+template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
+
+// Counts, means and squares about the mean of two sets, joined into the first.
+template <class R> TF_FUNCTION void tf_join_moments(R& n, R& mean, R& squares, R n2, R mean2, R squares2) {
+    const R both = n + n2, share = both > (R)0 ? n2 / both : (R)0, d = mean2 - mean;
+    mean += d * share;
+    squares += squares2 + d * d * n * share;
+    n = both;
 }
-DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
-// Four channels of a pixel, or of a weight, as the tensor cores take them.
-DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3])); }
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+
+template <class R> TF_FUNCTION R tf_sign(R x) { return (R)((x > (R)0) - (x < (R)0)); }
+template <class R> TF_FUNCTION R tf_relu(R x) { return tf_max(x, (R)0); }
+#ifdef TF_AFTER_PRODUCT
+// Two instructions. Rounding x·log2(e) shifts the result no more than rounding x itself does, and x is a rounded sum here.
+TF_FUNCTION float tf_exp(float x) { return tf_exp2(x * 1.44269504089f); }
+// exp(x - top) of many x in two instructions each: the rounding of top·log2(e) is common to all and cancels in their shares.
+TF_FUNCTION float tf_exp_below(float x, float top) { return tf_exp2(fmaf(x, 1.44269504089f, top * -1.44269504089f)); }
+#else
+TF_FUNCTION float tf_exp(float x) { return expf(x); }
+TF_FUNCTION float tf_exp_below(float x, float top) { return expf(x - top); }
+#endif
+TF_FUNCTION double tf_exp_below(double x, double top) { return exp(x - top); }
+TF_FUNCTION double tf_exp(double x) { return exp(x); }
+TF_FUNCTION float tf_log(float x) { return logf(x); }
+TF_FUNCTION double tf_log(double x) { return log(x); }
+TF_FUNCTION float tf_sqrt(float x) { return sqrtf(x); }
+TF_FUNCTION double tf_sqrt(double x) { return sqrt(x); }
+TF_FUNCTION float tf_rsqrt(float x) { return rsqrtf(x); }
+TF_FUNCTION double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
+TF_FUNCTION float tf_sin(float x) { return sinf(x); }
+TF_FUNCTION double tf_sin(double x) { return sin(x); }
+TF_FUNCTION float tf_cos(float x) { return cosf(x); }
+TF_FUNCTION double tf_cos(double x) { return cos(x); }
+TF_FUNCTION float tf_erf(float x) { return erff(x); }
+TF_FUNCTION double tf_erf(double x) { return erf(x); }
+TF_FUNCTION double tf_expm1(double x) { return expm1(x); }
+TF_FUNCTION float tf_log1p(float x) { return log1pf(x); }
+TF_FUNCTION double tf_log1p(double x) { return log1p(x); }
+TF_FUNCTION float tf_pow(float x, float y) { return powf(x, y); }
+TF_FUNCTION double tf_pow(double x, double y) { return pow(x, y); }
+TF_FUNCTION float tf_abs(float x) { return fabsf(x); }
+TF_FUNCTION double tf_abs(double x) { return fabs(x); }
+TF_FUNCTION double tf_quotient(double a, double b) { return a / b; }
+TF_FUNCTION double tf_tanh(double x) { return tanh(x); }
+#ifdef TF_ROUNDED_PRODUCT
+// What follows a product of operands rounded to 11 bits or fewer: half the instructions, errors below 1e-6.
+#ifdef TF_TANH_INSTRUCTION
+// One instruction; on sm_90 its relative error is below 1.2e-5.
+TF_FUNCTION float tf_tanh(float x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+#else
+TF_FUNCTION float tf_tanh(float x) {
+    float s = x * x, series = fmaf(x * s, fmaf(s, 0.1303831970f, -0.3332970789f), x);
+    float far = fmaf(tf_quotient(1.0f, 1.0f + tf_exp2(x * 2.88539008178f)), -2.0f, 1.0f);
+    return s < 0.04f ? series : far;
+}
+#endif
+TF_FUNCTION float tf_expm1(float x) {
+    float s = x * x, series = fmaf(s, fmaf(x, fmaf(x, fmaf(x, 0.0083464612f, 0.0417359665f), 0.1666664592f), 0.4999993115f), x);
+    return s < 0.04f ? series : tf_exp(x) - 1.0f;
+}
+#else
+// Without branches: an odd polynomial where 1 - 2/(1 + e^2|x|) would cancel (to a sixth of an ulp below 0.6), else that.
+TF_FUNCTION float tf_tanh(float x) {
+    float a = fabsf(x), s = x * x;
+    float p = fmaf(s, fmaf(s, fmaf(s, fmaf(s, -0.00619308f, 0.0210471f), -0.05385604f), 0.1333273f), -0.33333325f);
+    float near = fmaf(x * s, p, x);
+    float far = fmaf(tf_quotient(1.0f, 1.0f + tf_exp2(a * 2.88539008178f)), -2.0f, 1.0f);
+    return a < 0.6f ? near : copysignf(far, x);
+}
+TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
+#endif
+template <class R> TF_FUNCTION R tf_sigmoid(R x) { return tf_quotient((R)1, (R)1 + tf_exp(-x)); }
+TF_FUNCTION float tf_logistic(float u) { return tf_quotient(1.0f, 1.0f + tf_exp2(u)); }  // u = -x log2(e)
+// Of x between 0 and 1: the odd series about 1/2, without the pipe of exponentials; errors below 5e-8.
+TF_FUNCTION float tf_sigmoid_of_share(float x) {
+    float s = x * x;
+    return fmaf(x, fmaf(s, fmaf(s, fmaf(s, fmaf(s, 1.672982944e-5f, -2.0696967840e-4f), 2.0819923375e-3f), -0.0208331682f), 0.25f), 0.5f);
+}
+template <class R> TF_FUNCTION R tf_silu(R x) { return tf_quotient(x, (R)1 + tf_exp(-x)); }
+// tanh(log(1 + e^x)) = n/(n + 2) with n = e^x(e^x + 2)
+template <class R> TF_FUNCTION R tf_mish(R x) {
+    R e = tf_exp(tf_min(x, (R)20)), n = e * (e + (R)2);
+    return x > (R)20 ? x : x * tf_quotient(n, n + (R)2);
+}
+template <class R> TF_FUNCTION R tf_softplus(R x, R beta, R threshold) {
+    R z = x * beta;
+    return z > threshold ? x : tf_log1p(tf_exp(z)) / beta;
+}
+#ifdef TF_ROUNDED_PRODUCT
+// max(z, 0) + log(1 + e^-|z|), the logarithm by Abramowitz and Stegun 4.1.44.
+TF_FUNCTION float tf_softplus(float x, float beta, float threshold) {
+    float z = x * beta, t = tf_exp2(fabsf(z) * -1.44269504089f);
+    float p = fmaf(t, fmaf(t, fmaf(t, fmaf(t, -0.0064535442f, 0.0360884937f), -0.0953293897f), 0.1676540711f), -0.2407338084f);
+    p = t * fmaf(t, fmaf(t, fmaf(t, p, 0.3317990258f), -0.4998741238f), 0.9999964239f);
+    return z > threshold ? x : (tf_max(z, 0.0f) + p) * (1.0f / beta);
+}
+#endif
+template <class R> TF_FUNCTION R tf_elu(R x, R alpha) { return x > (R)0 ? x : alpha * tf_expm1(x); }
+template <class R> TF_FUNCTION R tf_selu(R x) {
+    return (R)1.0507009873554804934193349852946 * (x > (R)0 ? x : (R)1.6732632423543772848170429916717 * tf_expm1(x));
+}
+template <class R> TF_FUNCTION R tf_gelu(R x) { return (R)0.5 * x * ((R)1 + tf_erf(x * (R)0.70710678118654752440)); }
+#ifdef TF_ROUNDED_PRODUCT
+// x·Φ(x) = max(x, 0) - |x|·Φ(-|x|); the tail Φ(-a) = e^(-a²/2)·P(t) with t = 1/(1 + 0.2316419a) (Abramowitz and Stegun 26.2.17).
+TF_FUNCTION float tf_gelu(float x) {
+    float a = tf_min(fabsf(x), 20.0f), t = tf_quotient(1.0f, fmaf(a, 0.2316419f, 1.0f));
+    float p = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.530702714f, -0.726576013f), 0.710706871f), -0.142248368f), 0.127414796f);
+    return fmaf(-a, p * tf_exp2(a * a * -0.72134752044f), tf_max(x, 0.0f));
+}
+#endif
+template <class R> TF_FUNCTION R tf_gelu_tanh(R x) {
+    return (R)0.5 * x * ((R)1 + tf_tanh((R)0.79788456080286535588 * (x + (R)0.044715 * x * x * x)));
+}
+template <class R> TF_FUNCTION R tf_hardsigmoid(R x) { return tf_min(tf_max(x + (R)3, (R)0), (R)6) * (R)(1.0 / 6.0); }
+template <class R> TF_FUNCTION R tf_hardswish(R x) { return x * tf_hardsigmoid(x); }"""
+
+SHARED_2 = r"""// Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of -inf; inf makes s a nan).
+template <class R> TF_FUNCTION R tf_pivot(R m) { return m == (R)__int_as_float(0xff800000) ? (R)0 : m; }
+template <class R> TF_FUNCTION void tf_merge_logsumexp(R& m, R& s, R m2, R s2) {
+    R top = tf_max(m, m2), pivot = tf_pivot(top);
+    s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + (s2 == (R)0 ? s2 : s2 * tf_exp(tf_pivot(m2) - pivot));
+    m = top;
+}
+template <class R> TF_FUNCTION void tf_add_logsumexp(R& m, R& s, R x) {
+    R top = tf_max(m, x), pivot = tf_pivot(top);
+    s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + tf_exp(x - pivot);
+    m = top;
+}"""
+
+SHARED_3 = r"""#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#elif defined(__CUDACC_RTC__)
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() __syncthreads()
+#else
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() tf_host_grid_barrier()
+#endif"""
+
+SHARED_4 = r"""// PTX in one-line functions: instructions are spelled here, in hopper.cuh and in portable.cuh, and nowhere else. Here: what
+// every architecture since sm_80 has. (Without a CUDA compiler the tests' host machine has functions of the same names.)
+#define TF_PTX static __device__ __forceinline__
+#ifdef __CUDACC__
+TF_PTX unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+TF_PTX void shared_put(unsigned to, unsigned word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory"); }
+
+// mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
+TF_PTX void barrier_init(unsigned b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(b), "r"(arrivals)); }
+TF_PTX bool barrier_done(unsigned b, int parity) {
+    int done;
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : "r"(b), "r"(parity) : "memory");
+    return done;
+}
+TF_PTX void barrier_arrive(unsigned b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(b) : "memory"); }
+TF_PTX void barrier_named(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+// cp.async of 4, 8 or 16 bytes that writes zeros where `inside` is false; copy_arrive: when the thread's copies have landed.
+TF_PTX void copy_4(unsigned to, const void* from, bool inside) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0) : "memory"); }
+TF_PTX void copy_8(unsigned to, const void* from, bool inside) { asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(inside ? 8 : 0) : "memory"); }
+TF_PTX void copy_16(unsigned to, const void* from, bool inside) { asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory"); }
+TF_PTX void copy_arrive(unsigned b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(b) : "memory"); }
+TF_PTX void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> TF_PTX void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+
+TF_PTX unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
+#endif"""
+
+SHARED_5 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-constexpr int THREADS = 384, COUT = 128, TILE_N = 1, TILE_D = 1, FIRST_D = -4, TILE_H = 4, FIRST_H = -4, TILE_W = 36, EXTENT_W = 36, FIRST_W = -4;
-constexpr int PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
-constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040;
-constexpr int STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, AT_ONCE = 8, TRANSPOSERS = 96, WORDS = 1440, WORD_TURNS = 15, RESULTS = 36;
-constexpr int RESULT_ROWS = 2, STATS = 2;
-DEVICE void barrier_wait(Barrier& b, int parity) {
-    PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(&b), "r"(parity));
+__device__ const int tf_table_291[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120, 119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113, 113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106, 106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99, 99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91, 91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82, 82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74, 74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65, 65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57, 57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48, 48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40, 40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31, 31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23, 23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
+__device__ const int tf_table_292[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};"""
+
+SHARED_6 = r"""// The machine of sm_90a: wgmma, bulk copies, registers handed from role to role. (Without a CUDA compiler the tests' host
+// machine has functions of the same names.)
+constexpr int WARPS_N = 1;                                    // a warpgroup's warps lie along M: 16 rows each, all pixels
+#ifdef __CUDACC__
+TF_PTX void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+TF_PTX void barrier_wait(unsigned b, int parity) {
+    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::"r"(b), "r"(parity) : "memory");
 }
-DEVICE void barrier_expect(Barrier& b, int bytes) { PTX("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", SHARED(&b), "r"(bytes)); }
-DEVICE void copy_bulk(void* to, const void* from, int bytes, Barrier& b) {
-    PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];", SHARED(to), "l"(from), "r"(bytes), SHARED(&b));
+TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(b), "r"(bytes) : "memory"); }
+TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
+TF_PTX void rest() {}
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
-DEVICE void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& b) {
-    PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", SHARED(to),
-        "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(&b));
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(barrier) : "memory");
 }
-DEVICE void fence_proxy() { PTX("fence.proxy.async.shared::cta;"); }
-DEVICE bool group_agrees(int barrier, bool mine) {  // True in every thread of a warpgroup where it is in all of them.
-    return __shfl_sync(~0u, ASKED("setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q;", "r"((unsigned)mine), "r"(barrier)), 0);
+TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Boxes the other way: what lies outside the tensor is left out. A thread waits for those it asked for: until all but PENDING groups
+// are read, and until all are stored.
+TF_PTX void store_box(const TensorMap* map, unsigned from, int c0, int c1, int c2, int c3, int c4) {
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(from) : "memory");
 }
-template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
-DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {"
-        TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) "%70,%71}, %72, %73, 1, 1, 1;"
-        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64) : "l"(a), "l"(b));
+TF_PTX void boxes_sent() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int PENDING> TF_PTX void boxes_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void boxes_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+// Four matrices of 8x8 16-bit values, transposed: lane 8k + c gives the place of column c of matrix k, and has of each the values of
+// row lane / 4, columns 2(lane % 4) and one more.
+TF_PTX void store_matrices(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
-struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
-struct Barriers {  // patches: load -> product; boxes of the raw patch: memory -> load
-    Barrier full[STAGES], empty[STAGES], raw_full[RAW], raw_empty[RAW], weights_full[SLABS], weights_empty[SLABS];
+#else
+TF_PTX void barrier_fence() {}
+TF_PTX void barrier_expect(unsigned b, int) { barrier_arrive(b); }   // its copies follow before anybody else runs
+TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { copy_bytes(to, from, true, bytes); }
+struct alignas(64) TensorMap { HostBoxes boxes; };
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned) { copy_host_box(to, map->boxes, {c0, c1, c2, c3, c4}); }
+TF_PTX void fence_proxy() {}
+TF_PTX void store_box(const TensorMap* map, unsigned from, int c0, int c1, int c2, int c3, int c4) { store_host_box(map->boxes, from, {c0, c1, c2, c3, c4}); }
+TF_PTX void boxes_sent() {}
+template <int PENDING> TF_PTX void boxes_read() {}
+TF_PTX void boxes_stored() {}
+#endif
+// Two neighbours in 16 bits each.
+template <class S> TF_PTX unsigned pack_pair(float low, float high) {
+    tf_vector<S, 2> both;
+    tf_from(both.lane[0], low), tf_from(both.lane[1], high);
+    return *(const unsigned*)&both;
+}
+
+// Weights are fetched by one load thread.
+constexpr int FETCHERS = 1;
+TF_PTX void copy_weights(unsigned to, const unsigned char* from, int bytes, unsigned barrier, int) {
+    barrier_expect(barrier, bytes);
+    if (bytes) copy_bulk(to, from, bytes, barrier);
+}"""
+
+SHARED_7 = r"""// The load and product roles of a dense kernel. The constants (all capitals) are generated before this text.
+
+struct Sizes { int in[4], out[4], tiles[4], total; };        // axes n, d, h, w; total = tiles of all parts
+struct Strides { long long n, c, d, h, w; };                  // elements
+static __device__ __forceinline__ long long offset_of(const Strides& s, int n, int c, int d, int h, int w) { return n * s.n + c * s.c + d * s.d + h * s.h + w * s.w; }
+struct Barriers {
+    unsigned long long full[STAGES], empty[STAGES];           // patches: load -> product
+    unsigned long long raw_full[RAW], raw_empty[RAW];         // boxes of the raw patch: memory -> load
+    unsigned long long weights_full[SLABS], weights_empty[SLABS];
+    unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
-struct Place { int u[4]; };  // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
-DEVICE Place place_of(int tile, const Sizes& s) {
+constexpr int BUFFERS_0 = JOINT ? BUFFERS : (BUFFERS + 1) / 2;     // of the first warpgroup"""
+
+SHARED_8 = r"""// Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
+// `variant` = which phases.
+struct Place { int fixed, variant, u[4]; };
+static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     Place at;
+    int part = tile % PARTS, rest = tile / PARTS;
+    at.fixed = part % FIXED;
+    at.variant = 0;
+    if (VARIANTS > 1) {
+        int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;
+        at.variant = (part / FIXED + turn) % VARIANTS;        // a CTA meets every variant in turn: they differ in work
+    }
     constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
-    UNROLL for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? tile % s.tiles[a] : tile) * TILE[a], tile /= s.tiles[a];
+#pragma unroll
+    for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? rest % s.tiles[a] : rest) * TILE[a], rest /= s.tiles[a];
     return at;
 }
+
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
-DEVICE int next_tile(int tile) {
+static __device__ __forceinline__ int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
-    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
+    return (int)(round * gridDim.x + (blockIdx.x + PARTS * (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
+
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
-DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
-    const int d = slab / 5 - 4, h = slab % 5 - 4;  // its shift along d, along h
-    return at.u[1] + d < s.in[1] && at.u[1] + TILE_D - 1 + d >= 0 && at.u[2] + h < s.in[2] && at.u[2] + TILE_H - 1 + h >= 0;
+static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
+    if (!SKIPS) return true;
+    const int* reach = slab_reach(at.variant, slab);             // first and last shift along d, along h
+    return ADVANCE_D * (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 &&
+           ADVANCE_H * (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1 + reach[3] >= 0;
 }
-// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
-DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
-    UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
-        float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
-            UNROLL for (int j = 0; j < LANES; j++) word[f][j] = ((const float*)raw)[j * WORDS + (turn + f) * TRANSPOSERS + t];
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) *(uint4*)(stage + ((turn + f) * TRANSPOSERS + t) * 16) = rounded(word[f]);
+
+// Pixel p of the patch as a place in the input. Input i = ADVANCE·(u + FIRST + position) + residue; each residue has a
+// sub-patch of its own, so that every tap is a window of unit stride.
+struct Pixel { int at[4]; bool inside; };
+static __device__ __forceinline__ Pixel pixel(int p, const Place& at, const Sizes& s) {
+    Pixel x;
+    int w = p % EXTENT_W, r = p / EXTENT_W, h = r % EXTENT_H; r /= EXTENT_H;
+    int d = r % EXTENT_D; r /= EXTENT_D;
+    int n = r % EXTENT_N, sub = r / EXTENT_N;
+    int sw = sub % ADVANCE_W, sh = sub / ADVANCE_W % ADVANCE_H, sd = sub / (ADVANCE_W * ADVANCE_H);
+    x.at[0] = at.u[0] + n;
+    x.at[1] = ADVANCE_D * (at.u[1] + FIRST_D + d) + sd;
+    x.at[2] = ADVANCE_H * (at.u[2] + FIRST_H + h) + sh;
+    x.at[3] = ADVANCE_W * (at.u[3] + FIRST_W + w) + sw;
+    x.inside = p < PIXELS && (TILE_N == 1 || x.at[0] < s.in[0]) && (unsigned)x.at[1] < (unsigned)s.in[1] &&
+               (unsigned)x.at[2] < (unsigned)s.in[2] && (unsigned)x.at[3] < (unsigned)s.in[3];
+    return x;
+}
+static __device__ __forceinline__ OFFSET pixel_offset(const Pixel& p, const Strides& s) {
+    return (OFFSET)p.at[0] * (OFFSET)s.n + (OFFSET)p.at[1] * (OFFSET)s.d + (OFFSET)p.at[2] * (OFFSET)s.h + (OFFSET)p.at[3] * (OFFSET)s.w;
+}
+
+// How the load threads copy rows: WIDE pixels a copy, COPIES of them a channel and piece, TOGETHER channels side by side.
+constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS * (sizeof(ELEMENT) == 2 ? 2 : 1) / WIDE;
+constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, COPY_TURNS = (COPIES + LOADERS - 1) / LOADERS;
+constexpr bool SETTLED = LOAD == LOAD_ROWS && PIECES == 1;    // a thread's place in the patch is the same at every stage
+constexpr bool TABLED = LOAD == LOAD_ROWS && PIECES > 1;      // its places, one for each piece, are kept in shared memory
+
+constexpr bool PROLOGUE = false;
+constexpr bool PROLOGUE_PLACED = false;   // it reads what differs from pixel to pixel
+struct OfChannel {
+
+};
+static __device__ __forceinline__ OfChannel of_channel(int channel, int image, const unsigned char* shared, const Operands& operands) {
+    OfChannel c;
+    (void)channel, (void)image, (void)shared, (void)operands;
+
+    return c;
+}
+static __device__ __forceinline__ REAL prologue(REAL x, const OfChannel& c, int channel, const Pixel& at, const unsigned char* shared, const Operands& operands) {
+    (void)c, (void)channel, (void)at, (void)shared, (void)operands;
+    return x;
+}
+
+// A position in the sequence tile -> stage of channels -> piece of the patch.
+struct Cursor {
+    int tile, stage, piece, slot;
+    Place at;
+    OFFSET offset[COPY_TURNS];
+    bool inside[COPY_TURNS];
+    OFFSET* places;                                           // of the thread: [piece][turn], LOADERS apart; −1 outside; null: not needed
+    __device__ __forceinline__ void settle(const Sizes& s, const Strides& xs, int t) {
+        if (tile >= s.total) return;
+        at = place_of(tile, s);
+        if (TABLED && places)
+            for (int i = 0; i < PIECES * COPY_TURNS; i++) {
+                const int copy = i % COPY_TURNS * LOADERS + (COPIES < LOADERS ? t % COPIES : t);
+                const Pixel p = pixel((i / COPY_TURNS * COPIES + copy) * WIDE, at, s);
+                places[i * LOADERS] = p.inside ? pixel_offset(p, xs) : (OFFSET)-1;
+            }
+        if (SETTLED)
+#pragma unroll
+            for (int i = 0; i < COPY_TURNS; i++) {
+                const Pixel p = pixel((i * LOADERS + (COPIES < LOADERS ? t % COPIES : t)) * WIDE, at, s);
+                inside[i] = p.inside;
+                offset[i] = p.inside ? pixel_offset(p, xs) : 0;
+            }
+    }
+    __device__ __forceinline__ Cursor(const Sizes& s, const Strides& xs, int t, OFFSET* table) : tile(blockIdx.x), stage(0), piece(0), slot(0), places(table) { settle(s, xs, t); }
+    __device__ __forceinline__ void next(const Sizes& s, const Strides& xs, int t) {
+        if (++slot == RAW) slot = 0;
+        if (PIECES > 1 && ++piece < PIECES) return;
+        piece = 0;
+        if (++stage < KSTAGES) return;
+        stage = 0;
+        tile = next_tile(tile);
+        settle(s, xs, t);
+    }
+    __device__ __forceinline__ int channel() const { return at.fixed / MGROUPS * CIN + stage * STAGE_CHANNELS; }
+};
+static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) { return CIN % STAGE_CHANNELS == 0 || c.stage * STAGE_CHANNELS + j < CIN; }
+
+static __device__ __forceinline__ void copy_element(unsigned to, const ELEMENT* from, bool inside) {
+    if (sizeof(ELEMENT) == 8) copy_8(to, from, inside);
+    else copy_4(to, from, inside);
+}
+
+// Brings one piece of the raw patch, [channel][pixel], into shared memory: 4 bytes a copy into the thread's own slots for
+// any alignment, or 16 bytes of a row at once (LOAD_ROWS: rows, first column and row length are multiples of 16 bytes, so
+// that a copy lies inside the image or outside), which other threads will read.
+static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEMENT* __restrict__ x, const Sizes& s, const Strides& xs, int t) {
+    if (c.tile < s.total) {
+        const ELEMENT* from = x + (long long)c.channel() * xs.c;
+        const unsigned to = raw + c.slot * RAW_BYTES;
+        if (LOAD == LOAD_ROWS) {
+            const int first = COPIES < LOADERS ? t / COPIES : 0;
+#pragma unroll
+            for (int i = 0; i < COPY_TURNS; i++) {
+                const int copy = i * LOADERS + (COPIES < LOADERS ? t % COPIES : t);
+                if ((COPIES % LOADERS != 0 && LOADERS % COPIES != 0) && (copy >= COPIES || first >= TOGETHER)) continue;
+                bool inside;
+                OFFSET offset;
+                if (SETTLED) {
+                    inside = c.inside[i];
+                    offset = c.offset[i];
+                } else {
+                    offset = c.places[(c.piece * COPY_TURNS + i) * LOADERS];
+                    inside = offset >= 0;
+                    if (!inside) offset = 0;
+                }
+                const ELEMENT* q = from + offset + first * xs.c;
+                const unsigned d = to + (first * COPIES + copy) * 16;
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j += TOGETHER, q += TOGETHER * xs.c)
+                    if (STAGE_CHANNELS % TOGETHER == 0 || j + first < STAGE_CHANNELS)
+                        copy_16(d + j * COPIES * 16, channel_inside(c, j + first) ? q : x, inside && channel_inside(c, j + first));
+            }
+        } else
+#pragma unroll (LOAD == LOAD_SINGLES ? 4 : PIECE)   // singles pass through registers: more of them would spill
+        for (int i = 0; i < PIECE; i++) {
+            const int p = (c.piece * PIECE + i) * LOADERS + t;
+            if (LOAD == LOAD_PLANAR) {
+                Pixel at = pixel(p, c.at, s);
+                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j++, q += xs.c)
+                    copy_element(to + ((j * PIECE + i) * LOADERS + t) * (int)sizeof(ELEMENT), channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
+            } else if (LOAD == LOAD_VECTORS) {
+                Pixel at = pixel(p, c.at, s);
+                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+#pragma unroll
+                for (int v = 0; v < VECTORS; v++)
+                    copy_16(to + ((i * VECTORS + v) * LOADERS + t) * 16, channel_inside(c, v * LANES) ? q + v * LANES : x, at.inside && channel_inside(c, v * LANES));
+            } else {                                          // 16 bits: two pixels a word
+                Pixel at = pixel(2 * p, c.at, s);
+                if (LOAD == LOAD_PAIRS) {                     // rows are even and so is the first column: both inside or both outside
+                    const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++, q += xs.c)
+                        copy_4(to + ((j * PIECE + i) * LOADERS + t) * 4, channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
+                } else {
+                    Pixel right = pixel(2 * p + 1, c.at, s);
+                    const ELEMENT* q0 = from + (at.inside ? pixel_offset(at, xs) : 0);
+                    const ELEMENT* q1 = from + (right.inside ? pixel_offset(right, xs) : 0);
+                    unsigned word[STAGE_CHANNELS];
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++, q0 += xs.c, q1 += xs.c) {
+                        word[j] = at.inside && channel_inside(c, j) ? (unsigned)*(const unsigned short*)q0 : 0u;
+                        word[j] |= right.inside && channel_inside(c, j) ? (unsigned)*(const unsigned short*)q1 << 16 : 0u;
+                    }
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++)
+                        shared_put(to + ((j * PIECE + i) * LOADERS + t) * 4, word[j]);
+                }
+            }
+        }
+        c.next(s, xs, t);
+    }
+    copy_commit();
+}
+
+// Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
+template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[CHANNELS]) {
+#pragma unroll
+    for (int k = 0; k < CHANNELS / LANES; k++) {
+        if (sizeof(REAL) == 8) {
+            *(double2*)(stage + (k * PLANE + p) * 16) = make_double2(v[k * 2], v[k * 2 + 1]);
+            continue;
+        }
+        if (TERMS > 1) {
+            unsigned high[4], low[4];                         // low: what rounding leaves, v = high + low to 21 bits and more
+#pragma unroll
+            for (int j = 0; j < 4; j++) high[j] = round_tf32(v[k * 4 + j]), low[j] = round_tf32(v[k * 4 + j] - __uint_as_float(high[j]));
+            *(uint4*)(stage + (k * PLANE + p) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = make_uint4(low[0], low[1], low[2], low[3]);
+        } else {
+            const uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
+            *(uint4*)(stage + (k * PLANE + p) * 16) = high;
+        }
     }
 }
+
+// The same for words of two 16-bit pixels, p and q of the patch.
+template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int p, int q, const unsigned (&word)[CHANNELS]) {
+#pragma unroll
+    for (int k = 0; k < CHANNELS / 8; k++) {
+        const unsigned* w = word + k * 8;
+        uint4 left, right;
+#pragma unroll
+        for (int i = 0; i < 4; i++) (&left.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x5410), (&right.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x7632);
+        *(uint4*)(stage + (k * PLANE + p) * 16) = left;
+        *(uint4*)(stage + (k * PLANE + q) * 16) = right;
+    }
+}
+// A number the compiler must take as new each time: addresses of a prologue's operands, two for each of a stage's channels, would
+// otherwise be computed once, kept over all pixels, and push everything else out of the load role's registers.
+static __device__ __forceinline__ int unhoisted(int number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+static __device__ __forceinline__ unsigned prologue_pair(unsigned word, const OfChannel& of, int channel, const Pixel& left, const Pixel& right, bool inside, const unsigned char* shared, const Operands& operands) {
+    unsigned a = word & 0xffff, b = word >> 16;
+    const float fa = left.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&a), of, channel, left, shared, operands) : 0.f;
+    const float fb = right.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&b), of, channel, right, shared, operands) : 0.f;
+    tf_store((ELEMENT*)&a, fa);
+    tf_store((ELEMENT*)&b, fb);
+    return (a & 0xffff) | b << 16;
+}
+
+// Turns the thread's raw piece into operand vectors.
+static __device__ __forceinline__ void transform(const Cursor& c, const unsigned char* shared, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
+    const unsigned char* in = shared + RAW_AT + c.slot * RAW_BYTES;
+    // All reads of a batch before its writes: one latency, not one a pixel.
+    constexpr int HELD = STAGE_CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / STAGE_CHANNELS < PIECE ? HELD_VALUES / STAGE_CHANNELS : PIECE;
+    REAL held[HELD][STAGE_CHANNELS];
+#pragma unroll
+    for (int i = 0; i < PIECE; i++) {
+        const int p = (c.piece * PIECE + i) * LOADERS + t;
+        if (sizeof(ELEMENT) >= 4) {
+            if (i % HELD == 0) {
+#pragma unroll
+                for (int f = 0; f < HELD && i + f < PIECE; f++) {
+                    if (LOAD != LOAD_VECTORS) {
+#pragma unroll
+                        for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const REAL*)in)[(j * PIECE + i + f) * LOADERS + t];
+                    } else {
+#pragma unroll
+                        for (int k = 0; k < VECTORS; k++) {
+                            const tf_vector<ELEMENT, LANES> vector = ((const tf_vector<ELEMENT, LANES>*)in)[((i + f) * VECTORS + k) * LOADERS + t];
+#pragma unroll
+                            for (int l = 0; l < LANES; l++) held[f][LANES * k + l] = tf_load<REAL>(vector.lane + l);
+                        }
+                    }
+                }
+            }
+            REAL (&v)[STAGE_CHANNELS] = held[i % HELD];
+            if (PROLOGUE) {
+                Pixel at = pixel(p, c.at, s);
+                const int first = unhoisted(c.channel());
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = at.inside && channel_inside(c, j) ? prologue(v[j], of_channel(first + j, c.at.u[0], shared, operands), first + j, at, shared, operands) : 0.f;
+            }
+            if (p < PIXELS) put(stage, p, v);
+        } else {
+            if (i % HELD == 0) {
+#pragma unroll
+                for (int f = 0; f < HELD && i + f < PIECE; f++)
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const float*)in)[(j * PIECE + i + f) * LOADERS + t];
+            }
+            unsigned word[STAGE_CHANNELS];
+#pragma unroll
+            for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = __float_as_uint(held[i % HELD][j]);
+            if (PROLOGUE) {
+                Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
+                const int first = unhoisted(c.channel());
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], of_channel(channel_inside(c, j) ? first + j : first, c.at.u[0], shared, operands), first + j, left, right, channel_inside(c, j), shared, operands);
+            }
+            if (2 * p < PIXELS) put_pairs(stage, 2 * p, 2 * p + 1, word);
+        }
+    }
+}
+
+// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The FETCHERS among the load
+// threads call this whenever they would wait. (Asked for by a product warp, each slab cost 700 cycles of its warpgroup; a warp of its own would
+// cost every other warp of its quarter of the multiprocessor registers.)
+struct Pump {
+    const unsigned char* from;
+    int tile, step, slab, slot, turn;
+    Place at;
+    int t;                                                    // which of the FETCHERS
+    __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
+        at = place_of(tile, s);
+        from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
+        step = slab = 0;
+    }
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed, s); }
+    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
+        while (tile < s.total) {
+            if (slab_meets(slab, at, s)) {
+                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
+                const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
+                copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
+                if (++slot == SLABS) { slot = 0; turn++; }
+            }
+            if (++slab == slab_count(at.variant)) {
+                slab = 0;
+                from += OPERAND_TILES * TILE_BYTES;
+                if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
+            }
+        }
+    }
+};
+
+static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
+    Pump pump(packed, s, t);
+    const bool fetches = t < FETCHERS;
+    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s); };
+    auto wait_empty = [&](unsigned bar, int parity) {
+        if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill(), rest();
+        barrier_wait(bar, parity);
+    };
+    refill();
+    if (RESIDENT && fetches && (int)blockIdx.x < s.total)     // all weights of this CTA's channels, once
+        copy_weights(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]), t);
+    int stage = 0, turn = 0;
+    if (LOAD == LOAD_DIRECT) {                                // 16-bit channel vectors need no change: straight into the operand
+        Cursor ahead(s, xs, t, nullptr), done(s, xs, t, nullptr);
+        int late_stage = 0;
+        for (int k = 0; ahead.tile < s.total || done.tile < s.total; k++) {
+            refill();
+            if (ahead.tile < s.total) {
+                const unsigned bar = shared_address(&b.empty[stage]);
+                if (turn > 0) wait_empty(bar, (turn - 1) & 1);
+                const unsigned to = shared_address(shared + STAGES_AT + stage * STAGE_BYTES);
+                const ELEMENT* from = x + (long long)ahead.channel() * xs.c;
+                for (int i = 0; i < PIECE * PIECES; i++) {
+                    const int p = i * LOADERS + t;
+                    Pixel at = pixel(p, ahead.at, s);
+                    const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+                    if (p < PIXELS) {
+#pragma unroll
+                        for (int v = 0; v < VECTORS; v++)
+                            copy_16(to + (v * PLANE + p) * 16, channel_inside(ahead, v * LANES) ? q + v * LANES : x, at.inside && channel_inside(ahead, v * LANES));
+                    }
+                }
+                ahead.piece = PIECES - 1;
+                ahead.next(s, xs, t);
+                if (++stage == STAGES) { stage = 0; turn++; }
+            }
+            copy_commit();
+            if (k >= STAGES - 2 && done.tile < s.total) {
+                copy_wait<STAGES - 2>();
+                fence_proxy();
+                barrier_arrive(shared_address(&b.full[late_stage]));
+                if (++late_stage == STAGES) late_stage = 0;
+                done.piece = PIECES - 1;
+                done.next(s, xs, t);
+            }
+        }
+    } else {
+        Cursor ahead(s, xs, t, (OFFSET*)(shared + PLACES_AT) + t), now(s, xs, t, nullptr);
+        const unsigned raw = shared_address(shared + RAW_AT);
+        for (int i = 0; i < RAW - 1; i++) fetch(ahead, raw, x, s, xs, t);
+        while (now.tile < s.total) {
+            refill();
+            if (LOAD == LOAD_ROWS) {                          // what others copied is there, and all are done with the slot to refill
+                copy_wait<RAW - 2>();
+                barrier_named(1, LOADERS);
+                fetch(ahead, raw, x, s, xs, t);
+            } else {
+                fetch(ahead, raw, x, s, xs, t);
+                copy_wait<RAW - 1>();
+            }
+            if (now.piece == 0) {
+                const unsigned bar = shared_address(&b.empty[stage]);
+                if (turn > 0) wait_empty(bar, (turn - 1) & 1);
+            }
+            transform(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
+            if (now.piece == PIECES - 1) {
+                fence_proxy();
+                barrier_arrive(shared_address(&b.full[stage]));
+                if (++stage == STAGES) { stage = 0; turn++; }
+            }
+            now.next(s, xs, t);
+        }
+    }
+    copy_wait<0>();
+    if (!RESIDENT && fetches)
+        while (pump.tile < s.total) refill();
+}
+
+
+// The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
+// the other warps transpose them.
+constexpr int TRANSPOSERS = LOADERS - 32;"""
+
+SHARED_9 = r"""// Words of a raw box: one pixel or two.
+constexpr int WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;
+constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
+constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
+// Where a pixel of a raw box goes in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between
+// them in the patch are zeros that nobody writes.
+static __device__ __forceinline__ int in_patch(int raw) {
+    if (ADVANCE == 1) return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw;
+    // Neighbours in memory go to the sub-patches of their residues.
+    const int w = raw % (EXTENT_W * ADVANCE_W), r = raw / (EXTENT_W * ADVANCE_W), h = r % (EXTENT_H * ADVANCE_H), q = r / (EXTENT_H * ADVANCE_H);
+    const int d = q % (EXTENT_D * ADVANCE_D), n = q / (EXTENT_D * ADVANCE_D);
+    const int sub = (d % ADVANCE_D * ADVANCE_H + h % ADVANCE_H) * ADVANCE_W + w % ADVANCE_W;
+    return (((sub * EXTENT_N + n) * EXTENT_D + d / ADVANCE_D) * EXTENT_H + h / ADVANCE_H) * EXTENT_W + w / ADVANCE_W;
+}"""
+
+SHARED_10 = r"""// Which of a thread's words lie inside the image; boxes begin on 16 bytes, so the two pixels of a word lie on the same side.
+static __device__ __forceinline__ unsigned words_inside(const Place& at, const Sizes& s, int t) {
+    unsigned inside = 0;
+#pragma unroll
+    for (int turn = 0; turn < WORD_TURNS && turn < 32; turn++) {
+        const int p = turn * TRANSPOSERS + t;
+        inside |= (p < WORDS && pixel(in_patch(WORD * p), at, s).inside ? 1u : 0u) << turn;
+    }
+    return inside;
+}
+
+// Channels are those of the tile's group: which it has, and where they begin.
+static __device__ __forceinline__ bool group_has(int channel) { return CIN % STAGE_CHANNELS == 0 || channel < CIN; }
+static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }"""
+
+SHARED_11 = r"""// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
+// reads something for every channel, one vector after another, so that it is read once for all pixels.
+static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
+    constexpr int CHANNELS = PROLOGUE ? LANES : PIECE * LANES, TURNS = WORD_TURNS;
+    constexpr int AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / CHANNELS;
+    const unsigned* in = (const unsigned*)raw;
+    stage += piece * PIECE * PLANE * 16;
+#pragma unroll 1
+    for (int first = piece * PIECE * LANES; first < (piece + 1) * PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
+        OfChannel of[PROLOGUE ? CHANNELS : 1];
+        if (PROLOGUE)
+#pragma unroll
+            for (int j = 0; j < CHANNELS; j++) of[j] = of_channel(group_has(channels + first + j) ? first_of_group(at) + channels + first + j : first_of_group(at) + channels, at.u[0], shared, operands);
+#pragma unroll
+        for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+            unsigned word[AT_ONCE][CHANNELS];                 // all reads of a batch before its writes: one latency, not one a pixel
+#pragma unroll
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+#pragma unroll
+                for (int j = 0; j < CHANNELS; j++) word[f][j] = group_has(channels + first + j) ? in[j * WORDS + p] : 0u;
+            }
+#pragma unroll
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(WORD * p), beside = in_patch(WORD * p + WORD - 1);
+                if (PROLOGUE) {
+                    Pixel left = {}, right = {};
+                    if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, at, s), right = pixel(beside, at, s);
+                    else left.inside = right.inside = words >> (turn + f) & 1;
+#pragma unroll
+                    for (int j = 0; j < CHANNELS; j++) {
+                        const bool inside = group_has(channels + first + j);
+                        const int channel = first_of_group(at) + channels + first + j;
+                        if (WORD == 2) word[f][j] = prologue_pair(word[f][j], of[j], channel, left, right, inside, shared, operands);
+                        else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), of[j], channel, left, shared, operands)) : 0u;
+                    }
+                }
+                if (p >= WORDS) continue;
+                if constexpr (WORD == 2) {
+                    put_pairs(stage, to, beside, word[f]);
+                } else {
+                    float v[CHANNELS];
+#pragma unroll
+                    for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                    put(stage, to, v);
+                }
+            }
+        }
+    }
+}
+
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
-DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* packed, const Sizes& s, const TensorMap* boxes) {
+static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
+    constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
+    constexpr int RING = OPERAND ? STAGES : RAW, BOXES = OPERAND ? KSTAGES : KSTAGES * PIECES;
+    if (RESIDENT && (int)blockIdx.x < s.total) {              // weights that stay: all of this CTA's channels, once
+        barrier_expect(shared_address(&b.weights_full[0]), KSTEPS * OPERAND_TILES * TILE_BYTES);
+        copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
+    }
     // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
     Place at = place_of(blockIdx.x, s), w_at = at;
     int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || w_tile < s.total;) {
-        while (w_tile < s.total) {
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < s.total);) {
+        if (!RESIDENT) while (w_tile < s.total) {
             if (slab_meets(slab, w_at, s)) {
-                if (w_turn > 0 && !barrier_done(b.weights_empty[w_slot], (w_turn - 1) & 1)) break;
-                barrier_expect(b.weights_full[w_slot], SLAB_BYTES);
-                copy_bulk(shared + w_slot * SLAB_BYTES, packed + (step * OPERAND_TILES + slab * 10) * TILE_BYTES, SLAB_BYTES, b.weights_full[w_slot]);
+                if (w_turn > 0 && !barrier_done(shared_address(&b.weights_empty[w_slot]), (w_turn - 1) & 1)) break;
+                const int first = slab_first(w_at.variant, slab), bytes = (slab_first(w_at.variant, slab + 1) - first) * TILE_BYTES;
+                copy_weights(shared_address(shared + WEIGHTS_AT + w_slot * SLAB_BYTES), packed + (((long long)w_at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, bytes, shared_address(&b.weights_full[w_slot]), 0);
                 if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
             }
-            if (++slab == 25) { slab = 0; step++; }
+            if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
-        if ((tile >= s.total) || (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1))) continue;
-        barrier_expect(b.raw_full[slot], RAW_BYTES);
-        copy_box(shared + RAW_AT + slot * RAW_BYTES, boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1] + FIRST_D, at.u[0], box * LANES,
-            b.raw_full[slot]);
-        if (++slot == RAW) { slot = 0; turn++; }
-        if (++box == KSTAGES * PIECES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
+        if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1))) continue;
+        const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
+        const int w = ADVANCE_W * (at.u[3] + FIRST_W), h = ADVANCE_H * (at.u[2] + FIRST_H), d = ADVANCE_D * (at.u[1] + FIRST_D), n = at.u[0];
+        if (OPERAND) {
+            const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
+            barrier_expect(bar, VECTORS * PIXELS * 16);
+            for (int v = 0; v < VECTORS; v++)                 // beyond the group's channels: beyond the tensor, where zeros are
+                copy_box(to + v * PLANE * 16, boxes, group_has(box * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + box * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
+        } else {
+            barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
+            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + box * (PIECE * LANES), bar);
+        }
+        if (++slot == RING) { slot = 0; turn++; }
+        if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
-}
-// The load role: a warp asks for boxes, the copy engine brings them, zeros outside the image, and the other warps transpose them.
-static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* packed, const Sizes& s, const TensorMap* boxes, int t) {
-    if (t == TRANSPOSERS) return ask(shared, b, packed, s, boxes);
-    if (t > TRANSPOSERS) return;
-    int stage = 0, turn = 0, slot = 0, taken = 0;  // of the ring of patches and of that of raw boxes
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile))
-        _Pragma("unroll 1") for (int box = 0; box < KSTAGES * PIECES; box++) {
+}"""
+
+SHARED_12 = r"""static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes, const Operands& operands, int t) {
+    if (t >= TRANSPOSERS) {
+        if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
+        return;
+    }
+    if (LOAD == LOAD_OPERAND) return;
+    int stage = 0, turn = 0, slot = 0, taken = 0;             // of the ring of patches and of that of raw boxes
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const unsigned words = PROLOGUE ? words_inside(at, s, t) : 0u;
+#pragma unroll 1
+        for (int box = 0; box < KSTAGES * PIECES; box++) {
             const int piece = box % PIECES;
-            if (piece == 0 && turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
-            barrier_wait(b.raw_full[slot], taken & 1);
-            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES + piece * PLANE * 16, t);
-            barrier_arrive(b.raw_empty[slot]);
+            if (piece == 0 && turn > 0) barrier_wait(shared_address(&b.empty[stage]), (turn - 1) & 1);
+            barrier_wait(shared_address(&b.raw_full[slot]), taken & 1);
+            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, box / PIECES * STAGE_CHANNELS, piece, at, shared, s, operands, words, t);
+            barrier_arrive(shared_address(&b.raw_empty[slot]));
             if (piece == PIECES - 1) {
                 fence_proxy();
-                barrier_arrive(b.full[stage]);
+                barrier_arrive(shared_address(&b.full[stage]));
                 if (++stage == STAGES) { stage = 0; turn++; }
             }
             if (++slot == RAW) { slot = 0; taken++; }
         }
+    }
 }
-struct Held {  // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
+
+// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
+struct Held {
     int slab = -1, stage = -1, group = 0;
-    DEVICE void release(Barriers& b) {
-        if (slab >= 0) barrier_arrive(b.weights_empty[slab]);
-        if (stage >= 0) barrier_arrive(b.empty[stage]);
+    __device__ __forceinline__ void release(Barriers& b) {
+        if (slab >= 0) barrier_arrive(shared_address(&b.weights_empty[slab]));
+        if (stage >= 0) barrier_arrive(shared_address(&b.empty[stage]));
         slab = stage = -1;
     }
     // Waits for what the next products read. They are instructions of a whole warpgroup: its warps must take the same way.
-    DEVICE void wait(Barrier& barrier, int parity, Barriers& b) {
+    __device__ __forceinline__ void wait(unsigned barrier, int parity, Barriers& b) {
         if (slab >= 0 || stage >= 0) {
             if (group_agrees(4 + group, barrier_done(barrier, parity))) return;
             products_wait<0>();
@@ -194,379 +919,8208 @@ struct Held {  // What the products now under way still read: released one group
         barrier_wait(barrier, parity);
     }
 };
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. `warpgroup`: which of the two.
-static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, float* partial, int warpgroup, int t) {
+
+// Nothing that reads the accumulators may be moved before the wait for the products.
+static __device__ __forceinline__ void settled(REAL (&acc)[BLOCKS][ACCUMULATORS]) {
+#pragma unroll
+    for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
+}
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS], REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS], REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
+
+// A fragment: rows `row` and row + 8, pixels `px` and px + 1.
+static __device__ __forceinline__ void put_block(REAL* chunk, int row, int px, const REAL* v) {
+    if (PIXEL_MAJOR) {
+        chunk[px * PITCH + row] = v[0]; chunk[(px + 1) * PITCH + row] = v[1];
+        chunk[px * PITCH + row + 8] = v[2]; chunk[(px + 1) * PITCH + row + 8] = v[3];
+    } else {
+        *(tf_vector<REAL, 2>*)(chunk + row * PITCH + px) = {{v[0], v[1]}};
+        *(tf_vector<REAL, 2>*)(chunk + (row + 8) * PITCH + px) = {{v[2], v[3]}};
+    }
+}
+
+// Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
+typedef REAL Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
+static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (&total)[ACCUMULATORS]) {
+#pragma unroll
+    for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
+}
+
+// Where product warps reduce over channels: a chunk's blocks of eight columns by four, row by row.
+constexpr int QUADS_A_ROW = (CHUNK_WIDTH + 31) / 32, REDUCED_QUADS = CHUNK_ROWS * QUADS_A_ROW;
+static __device__ __forceinline__ constexpr int quad_first(int quad, int c) { return chunk_row_start(quad / QUADS_A_ROW) / 8 + c * (CHUNK_WIDTH / 8) + quad % QUADS_A_ROW * 4; }
+static __device__ __forceinline__ int quad_blocks(int quad, int c) {
+    return max(0, min(min(4, RUN_PIXELS / 8 - quad_first(quad, c)), min(CHUNK_WIDTH / 8, (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8) - quad % QUADS_A_ROW * 4));
+}"""
+
+SHARED_13 = r"""#ifdef __CUDACC__
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
+TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
+template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
+static __device__ __forceinline__ void product(float (&d)[36], unsigned long long a, unsigned long long b, int accumulate) {
+#ifdef __CUDACC__
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %38, 0;\nwgmma.mma_async.sync.aligned.m64n72k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35}, %36, %37, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]) : "l"(a), "l"(b), "r"(accumulate));
+#else
+    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
+#endif
+}"""
+
+SHARED_14 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+__device__ const int tf_table_6[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120, 119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113, 113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106, 106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99, 99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91, 91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82, 82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74, 74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65, 65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57, 57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48, 48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40, 40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31, 31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23, 23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
+__device__ const int tf_table_7[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};"""
+
+SHARED_15 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+// WG: which of the texts; `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held{-1, -1, warpgroup};
-    // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
-    const float* table = (const float*)(shared + TABLES_AT);
-    // Of the lane: first column; first row's channel and segment
-    const int column = t % 32 % 4 * 2, channel = warpgroup * 64 + (t / 32 * 16 + t % 32 / 4);
-    float sums[RESULT_ROWS][STATS] = {};
+    Held held;
+    held.group = warpgroup;
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
+    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
+    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    Place ahead = place_of(blockIdx.x, s);
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        float acc[ACCUMULATORS];
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[i] = 0.f;
+        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
+        REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
-            held.wait(b.full[stage], turn & 1, b);
-            unsigned long long pixels = descriptor(shared_address(shared + STAGES_AT + stage * STAGE_BYTES), PLANE * 16, 128), tiles;
-            bool met = false;
-            for (int part = 0; part < 25; part++) {
-                if (!slab_meets(part, at, s)) continue;
-                met = true;
-                held.wait(b.weights_full[slab], slab_turn & 1, b);
-                tiles = descriptor(shared_address(shared) + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
-                const int window = part / 5 * 288 + part % 5 * 36;  // its first pixel
-                PTX("wgmma.fence.sync.aligned;");
-                UNROLL for (int j = 0; j < 5; j++) product(acc, tiles + 256 * j, pixels + window + j);
-                PTX("wgmma.commit_group.sync.aligned;");
-                products_wait<1>();
-                held.release(b);
-                held.slab = slab;
-                if (++slab == SLABS) { slab = 0; slab_turn++; }
-            }
-            if (!met) held.release(b);
-            held.stage = stage;
+            held.wait(shared_address(&b.full[stage]), turn & 1, b);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
+        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
         products_wait<0>();
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) asm volatile("" : "+f"(acc[i])::"memory");  // nothing that reads it moves before the wait
+        settled(acc);
         held.release(b);
-        float parts[RESULT_ROWS][STATS] = {};
-        const float r1[] = {table[channel], table[channel + 8]};
-        // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
-        UNROLL for (int e = 0; e < RESULTS; e++) UNROLL for (int i = 0; i < 2; i++)
-            if (at.u[2] + (e / 2 * 8 + e % 2 + column) / EXTENT_W < s.out[2] && at.u[3] + (e / 2 * 8 + e % 2 + column) % EXTENT_W < s.out[3]) {
-                const float v1 = acc[e / 2 * 4 + i * 2 + e % 2] + r1[i];
-                parts[i][0] += v1 * v1;
-                parts[i][1] += v1;
+        if constexpr (BIASED) fragments.rows(at);
+        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
+        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
             }
-        UNROLL for (int i = 0; i < RESULT_ROWS; i++) UNROLL for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
-    }
-    UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
-        UNROLL for (int k = 0; k < STATS; k++) UNROLL for (int d = 1; d < 4; d *= 2) sums[i][k] += __shfl_xor_sync(~0u, sums[i][k], d);
-        if (column == 0 && channel + i * 8 < COUT)
-            UNROLL for (int k = 0; k < STATS; k++) partial[((long long)k * gridDim.x + blockIdx.x) * 128 + channel + i * 8] = sums[i][k];
-    }
-}
-DEVICE double tf_warp_sum(double v) {  // The sum over a warp in a fixed order: lane 0 has it.
-    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
-    return v;
-}
-__global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10) {
-    __shared__ double tf_warps[8];
-    TF_AFTER();
-    TF_BESIDE();
-    const int q = blockIdx.x / count_1, chunk = blockIdx.x % count_1, outer1 = q % 64, outer2 = q / 64 % batch, column = threadIdx.x * 4;
-    const int begin = chunk * 8, rows = min(begin + 8, count_2) - begin;
-    READ from = p0 + ((long long)outer2 * n9 + (long long)outer1 * n10);
-    double sum = 0.0;
-    if (rows > 0)
-        for (int t = 0; t < rows; t += 8) {
-            float part[32];
-            UNROLL for (int u = 0; u < 8; ++u) {
-                const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 1024 + column;
-                const float4 pack = *(const float4*)(from + min(at, n10 - 4));
-                UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = row1 < rows && at < n10 ? (&pack.x)[lane] : 0.0f;
+        } else
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if constexpr (BIASED)                         // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p++)
+#pragma unroll
+                        for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
+                            }
+                if constexpr (REDUCED)                        // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p += 2)
+#pragma unroll
+                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
+                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
+                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
+                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
+                        }
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++) {
+                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
+#pragma unroll
+                    for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
+                                const int px = r * CHUNK_WIDTH + i * 8 + column;
+#pragma unroll
+                                for (int m = 0; m < WARPS_N; m++)
+                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
+                            }
+                        }
+                }
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
             }
-            UNROLL for (int step = 1; step < 32; step *= 2)
-                UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
-            sum += (double)part[0];
+    }
+    if constexpr (FRAGMENTS) fragments.finish();
+}
+constexpr int VECTOR = 4;
+constexpr int VECTOR_PIXELS = 4;
+constexpr int LANES_W = 2;
+constexpr int ROWS = 64;
+constexpr int TURNS = 1;
+constexpr int PHASE_CHANNELS = 64;
+constexpr int ITEMS = 1;
+constexpr int BATCH = 1;
+constexpr int BATCHES = 1;
+constexpr int ROW_STEP = 64;
+constexpr int WRITERS = 2;
+constexpr int CHUNK_OUTER = 1;
+constexpr int PHASES_W = 1;
+__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
+// The first row of a phase in the chunk, −1 where it has no taps.
+static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
+    return outer < 1 ? outer * 0 + w * 0 : -1;
+}
+template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
+    tf_vector<S, N> whole;
+#pragma unroll
+    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
+    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
+    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
+    else *(tf_vector<S, N>*)to = whole;
+}
+// A table's entries for the thread's rows.
+static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
+}
+constexpr int STAT_ROWS = 1;
+// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At the end it has the
+// sums of those that begin with own_row.
+template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL (&p)[STAT_ROWS], int lane, Join join) {
+    if constexpr (STEP < LANES_W) {
+        if constexpr (HALF == 0) {
+            p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));
+        } else {
+            const bool upper = lane & STEP;
+#pragma unroll
+            for (int i = 0; i < HALF; i++) {
+                const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];
+                p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));
+            }
         }
-    double total = rows > 0 ? tf_warp_sum(sum) : 0.0;
-    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int warp = 1; warp < 8; ++warp) total += tf_warps[warp];
-        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * (64 * batch)] = total;
+        join_lanes<HALF / 2, STEP * 2>(p, lane, join);
     }
 }
-DEVICE void prepare_1(int block, READ from, float* to) {
-    tf_each(block, 8192, [&](int i) {
-        double a = 0.0;
-        for (int r1 = 0; r1 < 5; ++r1) for (int r2 = 0; r2 < 5; ++r2)
-            for (int r3 = 0; r3 < 5; ++r3) a += from[i * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f;
-        to[i] = a;
-    });
+// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, and where
+// they are all alike (outputs that no tap meets) rounding takes the same from each.
+static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {
+    const REAL both = a + b, of_b = both - a;
+    rest += (a - (both - of_b)) + (b - of_b);
+    a = both;
 }
-__global__ KERNEL(256) train_prepare(READ p0, float* p1, READ p2, float* p3, unsigned char* p4) {
-    TF_BESIDE();
-    const int block1 = blockIdx.x;
-    if (block1 < 1) tf_each(0, 128, [&](int i) { p1[i] = p0[i] * 2.0f; });
-    else if (block1 < 33) prepare_1(block1 - 1, p2, p3);
-    else {
-        // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-        const int at = (block1 - 33) * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % OPERAND_TILES,
-            step = at / (128 * OPERAND_TILES) % KSTEPS;
-        const int tap = 124 - (tile * 2 + half) / 4, co = (tile % 2) * 64 + row, first = step * 2 * LANES + half * LANES;
-        float v[LANES];
-        UNROLL for (int j = 0; j < LANES; j++) v[j] = p2[(first + j) * 16000 + co * 125 + tap] * 2.0f;
-        *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = rounded(v);
-    }
-    TF_AFTER();
-}
-__global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch, int count_1,
-    double scale) {
-    TF_SEQUENCE();
-    EACH(block1, 1) tf_each(block1, 64, [&](int i) {
-        double a1 = 0.0;
-        for (int r1 = 0; r1 < batch; ++r1) {
-            double a2 = 0.0;
-            for (int r2 = 0; r2 < count_1; ++r2) a2 += p0[r1 * 64 + i + r2 * (64 * batch)];
-            a1 += a2;
+
+#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+#define CHUNK_ROW(i) ROW(i)
+#define CHANNEL(i) (first_channel + ROW(i))
+#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
+#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
+#define PN(e) ((long long)pn)
+#define PD(e) ((long long)pd)
+#define PH(e) ((long long)ph)
+#define PW(e) ((long long)(pw + (e)))
+#define VALID(e) ((e) < count)
+// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
+static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
+    const REAL* table = (const REAL*)(shared + TABLES_AT);
+    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 7680);
+    REAL* image_table = slots + 896;
+    REAL* exchange = slots + 896;
+    int exchange_turn = 0;
+    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
+    constexpr int COLUMNS_AT_ONCE = LANES_W;
+    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
+    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
+    int own_row = 0;
+    for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
+    constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
+    const bool owns_rows = lane_column < STAT_ROWS;
+    (void)own_row, (void)owns_rows;
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
+        for (int set = 0; set < SETS; set++)
+        for (int wg = 0; wg < WRITERS; wg++) {
+            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
+            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
+            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
+            for (int k = 0; k < TURNS; k++) {
+                const int column = k * COLUMNS_AT_ONCE + lane_column;
+                const int px = column * VECTOR_PIXELS, w_phase = 0;
+                const int r = chunk_index * CHUNK_WIDTH + px;
+                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+#pragma unroll
+                for (int q = 0; q < CHUNK_OUTER; q++) {
+                    const int code = codes[q];
+                    if (code < 0) continue;
+                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+                    for (int hb = 0; hb < BATCHES; hb++) {
+                        REAL v11[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int f = 0; f < PHASES_W; f++) {
+                            if (row_of(q, f) < 0) {
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v11[i][p * PHASES_W + f] = 0.f;
+                            } else {
+                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v11[i][p * PHASES_W + f] = in.lane[p];
+                            }
+                        }
+                        REAL r10[BATCH];
+                        load_rows(r10, table + 0 + group * COUT + CHANNEL(0));
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int e = 0; e < VECTOR; e++)
+                        v11[i][e] += r10[i];
+                        if (count > 0) {
+                            const long long step = ROW_STEP * operands.ys0.c;
+                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
+                            if (wide0 && count == VECTOR) {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+                                    store_vector<VECTOR>(to, v11[i]);
+                                }
+                            } else {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+#pragma unroll
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v11[i][e]);
+                                }
+                            }
+                        }
+                        {
+                        }
+                        {
+                            int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;
+                            for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);
+                            REAL pivot[BATCH], part[STAT_ROWS], squares[STAT_ROWS];
+                            if (__any_sync(~0u, slots[128 + group * COUT + CHANNEL(0)] == 0.f && valid > 0)) {
+#pragma unroll
+                                for (int i = 0; i < STAT_ROWS; i++) {
+                                    part[i] = 0.f;
+                                    if (i >= BATCH) continue;
+#pragma unroll
+                                    for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += v11[i][e];
+                                }
+                                join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });
+#pragma unroll
+                                for (int j = 0; j < OWN_ROWS; j++) {
+                                    const int i = own_row + j;
+                                    if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
+                                    const int channel = group * COUT + CHANNEL(i);
+                                    if (slots[128 + channel] == 0.f && valid > 0) slots[512 + channel] = part[j] / (REAL)valid, slots[640 + channel] = slots[768 + channel] = 0.f;
+                                }
+                                __syncwarp();
+                            }
+                            load_rows(pivot, &slots[512 + group * COUT + CHANNEL(0)]);
+#pragma unroll
+                            for (int i = 0; i < STAT_ROWS; i++) {
+                                part[i] = squares[i] = 0.f;
+                                if (i >= BATCH) continue;
+#pragma unroll
+                                for (int e = 0; e < VECTOR; e++) if (VALID(e)) {
+                                    const REAL d = v11[i][e] - pivot[i];
+                                    part[i] += d;
+                                    squares[i] += d * d;
+                                }
+                            }
+                            join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });
+                            join_lanes<STAT_ROWS / 2, 1>(squares, lane_column, [](REAL a, REAL b) { return a + b; });
+#pragma unroll
+                            for (int j = 0; j < OWN_ROWS; j++) {
+                                const int i = own_row + j;
+                                if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
+                                const int channel = group * COUT + CHANNEL(i);
+                                slots[128 + channel] += (REAL)valid; add_with_rest(slots[256 + channel], slots[640 + channel], part[j]); add_with_rest(slots[384 + channel], slots[768 + channel], squares[j]);
+                            }
+                            __syncwarp();
+                        }
+                    }
+                }
+            }
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID
+            barrier_arrive(shared_address(&b.chunk_empty[slot]));
         }
-        p1[i] = a1 / batch;
-    });
-    TF_CLUSTER_BARRIER();
-    EACH(block2, 16)
-        tf_sums<8>(block2, 128, 64, [&](int o, int t) { return p2[t] * p3[t * 128 + o]; }, [&](int o, double sum) { p4[o] = sum * scale; });
+    }
+    barrier_named(2 + store_group, 128);
+    for (int c = t; c < 128; c += 128) {
+        {
+            const REAL n = slots[128 + c], sum = slots[256 + c] + slots[640 + c], pivot = slots[512 + c], share = n > 0 ? sum / n : (REAL)0;
+            operands.partial[(1ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n;
+            operands.partial[(2ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? pivot + share : (REAL)0;
+            operands.partial[(3ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? tf_max(slots[384 + c] + slots[768 + c] - sum * share, (REAL)0) : (REAL)0;
+            operands.partial[(0ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+        }
+    }
+    barrier_named(2 + store_group, 128);
+}"""
+
+SHARED_16 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-__global__ KERNEL(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4, const float* p5, float* p6,
-    int count_1, int n26, int count_3, int count, double scale) {
-    TF_SEQUENCE();
-    EACH(block1, count_3) {
-        if (block1 < 1) tf_each(block1, 128, [&](int i) { p2[i] = p0[i] + p1[i]; });
-        else if (block1 < 2) tf_each(block1 - 1, 128, [&](int i) { p3[i] = -p0[i]; });
-        else tf_sums<8>(block1 - 2, count, 64 * count_1, [&](int o, int t) {
-            return p4[o / 128 * 64 + t % 64 + t / 64 * n26] * p5[t % 64 * 128 + o % 128];
-        }, [&](int o, double sum) { p6[o] = sum * scale - p0[o % 128]; });
+__device__ const int tf_table_6[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120, 119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113, 113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106, 106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99, 99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91, 91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82, 82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74, 74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65, 65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57, 57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48, 48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40, 40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31, 31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23, 23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
+__device__ const int tf_table_7[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
+__device__ const int tf_table_11[] = {124, 124, 123, 123, 122, 122, 121, 121, 120, 120, 119, 119, 118, 118, 117, 117, 116, 116, 115, 115, 114, 114, 113, 113, 112, 112, 111, 111, 110, 110, 109, 109, 108, 108, 107, 107, 106, 106, 105, 105, 104, 104, 103, 103, 102, 102, 101, 101, 100, 100, 99, 99, 98, 98, 97, 97, 96, 96, 95, 95, 94, 94, 93, 93, 92, 92, 91, 91, 90, 90, 89, 89, 88, 88, 87, 87, 86, 86, 85, 85, 84, 84, 83, 83, 82, 82, 81, 81, 80, 80, 79, 79, 78, 78, 77, 77, 76, 76, 75, 75, 74, 74, 73, 73, 72, 72, 71, 71, 70, 70, 69, 69, 68, 68, 67, 67, 66, 66, 65, 65, 64, 64, 63, 63, 62, 62, 61, 61, 60, 60, 59, 59, 58, 58, 57, 57, 56, 56, 55, 55, 54, 54, 53, 53, 52, 52, 51, 51, 50, 50, 49, 49, 48, 48, 47, 47, 46, 46, 45, 45, 44, 44, 43, 43, 42, 42, 41, 41, 40, 40, 39, 39, 38, 38, 37, 37, 36, 36, 35, 35, 34, 34, 33, 33, 32, 32, 31, 31, 30, 30, 29, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24, 23, 23, 22, 22, 21, 21, 20, 20, 19, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0};
+__device__ const int tf_table_12[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};"""
+
+SHARED_17 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+// WG: which of the texts; `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
+    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+    Held held;
+    held.group = warpgroup;
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
+    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
+    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    Place ahead = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
+        REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        for (int k = 0; k < KSTAGES; k++) {
+            held.wait(shared_address(&b.full[stage]), turn & 1, b);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
+            if (++stage == STAGES) { stage = 0; turn++; }
+        }
+        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
+        products_wait<0>();
+        settled(acc);
+        held.release(b);
+        if constexpr (BIASED) fragments.rows(at);
+        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
+        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+        } else
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if constexpr (BIASED)                         // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p++)
+#pragma unroll
+                        for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
+                            }
+                if constexpr (REDUCED)                        // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p += 2)
+#pragma unroll
+                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
+                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
+                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
+                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
+                        }
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++) {
+                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
+#pragma unroll
+                    for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
+                                const int px = r * CHUNK_WIDTH + i * 8 + column;
+#pragma unroll
+                                for (int m = 0; m < WARPS_N; m++)
+                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
+                            }
+                        }
+                }
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+    }
+    if constexpr (FRAGMENTS) fragments.finish();
+}
+constexpr int VECTOR = 4;
+constexpr int VECTOR_PIXELS = 4;
+constexpr int LANES_W = 2;
+constexpr int ROWS = 64;
+constexpr int TURNS = 1;
+constexpr int PHASE_CHANNELS = 64;
+constexpr int ITEMS = 1;
+constexpr int BATCH = 1;
+constexpr int BATCHES = 1;
+constexpr int ROW_STEP = 64;
+constexpr int WRITERS = 2;
+constexpr int CHUNK_OUTER = 1;
+constexpr int PHASES_W = 1;
+__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
+// The first row of a phase in the chunk, −1 where it has no taps.
+static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
+    return outer < 1 ? outer * 0 + w * 0 : -1;
+}
+template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
+    tf_vector<S, N> whole;
+#pragma unroll
+    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
+    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
+    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
+    else *(tf_vector<S, N>*)to = whole;
+}
+// A table's entries for the thread's rows.
+static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
+}
+
+#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+#define CHUNK_ROW(i) ROW(i)
+#define CHANNEL(i) (first_channel + ROW(i))
+#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
+#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
+#define PN(e) ((long long)pn)
+#define PD(e) ((long long)pd)
+#define PH(e) ((long long)ph)
+#define PW(e) ((long long)(pw + (e)))
+#define VALID(e) ((e) < count)
+// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
+static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
+    const REAL* table = (const REAL*)(shared + TABLES_AT);
+    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
+    REAL* image_table = slots + 0;
+    REAL* exchange = slots + 0;
+    int exchange_turn = 0;
+    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
+    constexpr int COLUMNS_AT_ONCE = LANES_W;
+    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
+    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
+        for (int set = 0; set < SETS; set++)
+        for (int wg = 0; wg < WRITERS; wg++) {
+            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
+            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
+            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
+            for (int k = 0; k < TURNS; k++) {
+                const int column = k * COLUMNS_AT_ONCE + lane_column;
+                const int px = column * VECTOR_PIXELS, w_phase = 0;
+                const int r = chunk_index * CHUNK_WIDTH + px;
+                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+#pragma unroll
+                for (int q = 0; q < CHUNK_OUTER; q++) {
+                    const int code = codes[q];
+                    if (code < 0) continue;
+                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+                    if (count <= 0) continue;
+                    for (int hb = 0; hb < BATCHES; hb++) {
+                        REAL v50[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int f = 0; f < PHASES_W; f++) {
+                            if (row_of(q, f) < 0) {
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v50[i][p * PHASES_W + f] = 0.f;
+                            } else {
+                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v50[i][p * PHASES_W + f] = in.lane[p];
+                            }
+                        }
+                        if (count > 0) {
+                            const long long step = ROW_STEP * operands.ys0.c;
+                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
+                            if (wide0 && count == VECTOR) {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+                                    store_vector<VECTOR>(to, v50[i]);
+                                }
+                            } else {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+#pragma unroll
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v50[i][e]);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID
+            barrier_arrive(shared_address(&b.chunk_empty[slot]));
+        }
     }
 }
-__global__ KERNEL(THREADS, 1) train_dense(const unsigned char* packed, Sizes s, const float* r0, float* partial,
-    const __grid_constant__ TensorMap boxes) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
     const int t = threadIdx.x;
+    const Operands operands{y0, ys0};
     if (t == 0) {
-        for (int i = 0; i < STAGES; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }
-        for (int i = 0; i < SLABS; i++) { barrier_init(b.weights_full[i], 1); barrier_init(b.weights_empty[i], 256); }
-        for (int i = 0; i < RAW; i++) { barrier_init(b.raw_full[i], 1); barrier_init(b.raw_empty[i], TRANSPOSERS); }
-        PTX("fence.mbarrier_init.release.cluster;");
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
+        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
+        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
+        barrier_fence();
     }
-    for (int i = t; i < STAGES * VECTORS * (PLANE - PIXELS); i += THREADS)  // zeros after the last row; nobody writes there again
-        *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);
-    fence_proxy();
     TF_SEQUENCE();
-    for (int c = t; c < 128; c += THREADS) ((float*)(shared + TABLES_AT))[c] = (float)r0[c];
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
-    if (role == 0) { asm volatile("setmaxnreg.dec.sync.aligned.u32 88;"); load_boxes(shared, b, packed, s, &boxes, t); }
-    else { asm volatile("setmaxnreg.inc.sync.aligned.u32 208;"); product_role(shared, b, s, partial, role - 1, t % 128); }
-#endif
-}
-__global__ KERNEL(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5, float* p6,
-    const float* p7, READ p8, READ p9, float* p10, int n7, int count_5, int count, double scale) {
-    TF_SEQUENCE();
-    EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return p0[o + t * 128]; }, [&](int o, double sum) { p1[o] = sum / n7; });
-    TF_CLUSTER_BARRIER();
-    EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return p2[o + t * 128]; },
-            [&](int o, double sum) { p4[o] = sum / n7 - p3[o] * p3[o]; });
-    TF_CLUSTER_BARRIER();
-    EACH(block3, count_5) {
-        if (block3 < 1) tf_each(block3, 128, [&](int i) { p6[i] = p5[i] * scale; });
-        else tf_each(block3 - 1, count, [&](int i) { p10[i] = p7[i] * (1.0 / sqrt(p5[i % 128] + 1e-05) * p8[i % 128]) + p9[i % 128]; });
-    }
-}
-__global__ KERNEL(256) eval_prepare(READ p0, float* p1, READ p2, READ p3, float* p4, READ p5, READ p6, float* p7, READ p8, float* p9) {
-    TF_BESIDE();
-    const int block = blockIdx.x;
-    if (block < 1) tf_each(0, 128, [&](int i) { p1[i] = p0[i] * 2.0f; });
-    else if (block < 2) tf_each(0, 128, [&](int i) { p4[i] = rsqrtf(p2[i] + 1e-05f) * p3[i]; });
-    else if (block < 3) tf_each(0, 128, [&](int i) { p7[i] = p5[i] - p6[i] * (rsqrtf(p2[i] + 1e-05f) * p3[i]); });
-    else prepare_1(block - 3, p8, p9);
-    TF_AFTER();
-}
-__global__ KERNEL(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4, float* p5, int count_1,
-    int n6, int count0, int count1, double scale) {
-    TF_SEQUENCE();
-    EACH(block, count0) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
-        return p0[o / 128 * 64 + t % 64 + t / 64 * n6] * p1[t % 64 * 128 + o % 128];
-    }, [&](int o, double sum) { p5[o] = (sum * scale + p2[o % 128]) * p3[o % 128] + p4[o % 128]; });
-}
-// The portable path, for any GPU and size: a thread computes output o, then another; along each axis o + padding = stride * i + dilation * k.
-__global__ KERNEL(256) direct(const float* x, const float* weight, const float* bias, float* y, int batch, int depth, int height, int width) {
-    const int out_d = depth + 4, out_h = height + 4, out_w = width + 4;
-    for (long long at = blockIdx.x * 256 + threadIdx.x; at < 128ll * batch * out_d * out_h * out_w; at += gridDim.x * 256) {
-        const int plane = at / out_w / out_h / out_d, n = plane / 128, co = plane % 128;
-        double sum = bias[co];
-        for (int k = 0; k < 125; k++) {
-            const int d = at / out_w / out_h % out_d - k / 25, h = at / out_w % out_h - k / 5 % 5, w = at % out_w - k % 5;
-            if (d < 0 || d >= depth || h < 0 || h >= height || w < 0 || w >= width) continue;
-            float part = 0;
-            for (int ci = 0; ci < 64; ci++) part += x[(((n * 64ll + ci) * depth + d) * height + h) * width + w] * weight[(ci * 128 + co) * 125 + k];
-            sum += part;
-        }
-        y[at] = sum;
-    }
-}
-#include <dlfcn.h>
-static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
-static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
-template <class... N> static Sizes sizes_of(N... n) { Sizes s = {(int)n...}; return s.total = s.tiles[0] * s.tiles[1] * s.tiles[2] * s.tiles[3], s; }
-template <class K> void room(K* kernel, int bytes) { cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes); }
-// early: the kernel may start while its predecessor ends; it waits for it before it reads.
-template <class... P, class... A> void launch(void (*kernel)(P...), long long grid, int block, int shared, int cluster, bool early,
-    cudaStream_t stream, A... a) {
-    cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}, {cudaLaunchAttributeClusterDimension}};
-    attributes[0].val.programmaticStreamSerializationAllowed = early;
-    attributes[1].val.clusterDim = {(unsigned)cluster, 1, 1};
-    cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, cluster > 1 ? 2u : early};
-    cudaLaunchKernelEx(&config, kernel, P(a)...);
-}
-// A tensor [n][c][d][h][w] as the copy engine is told of it: axes w, h, d, n, c; it reads boxes of it, zeros outside.
-static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const int (&box)[5]) {
-    typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
-    static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    const long long row = 4 * extent[0], plane = row * extent[1], all = plane * extent[2], stride[] = {row, plane, all * extent[4], all};
-    const int ones[5] = {1, 1, 1, 1, 1};
-    TensorMap map;
-    encode(&map, 7, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
-    return map;
-}
-extern "C" long long train(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
-    void* const* const out = leaf + 5;
-    const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
-    if (arch != 90 || width != 32 || !aligned(leaf, 5)) return -2;
-    const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2, count_1 = ceil_div(depth * height, 256);
-    const long long count_4 = (height + 7) / 4, count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
-    if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
-    const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512, at_4 = at_3 + 512 * batch;
-    const long long at_5 = at_4 + 4096000, at_6 = at_5 + 512 * batch * count_1, at_7 = at_6 + 512, at_8 = at_7 + 1024, at_9 = at_8 + 67584;
-    const long long at_10 = at_9 + 67584, at_11 = at_10 + 1024;
-    if (asks) return room(train_dense, 221696), at_11 + 1024;
-    launch(train_moments, 64 * batch * count_1, 256, 0, 1, true, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
-        32 * depth * height);
-    launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
-    launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 1.0 / (36 * mid_depth * mid_height));
-    launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch, count_3,
-        128 * batch, 1.0 / (36 * mid_depth * mid_height));
-    launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
-        sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1), at_2, at_8,
-        boxes_of(leaf[0], {32, height, depth, batch, 64}, {36, 8, 5, 1, 4}));
-    launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
-        36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
-    return (long long)cudaGetLastError();
-}
-extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
-    void* const* const out = leaf + 7;
-    const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
-    if (width % 16 != 0 || !aligned(leaf, 7)) return -2;
-    const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4, count_1 = ceil_div(depth * height * width, 8192);
-    const long long count_2 = ceil_div(depth * height * width, 1024);
-    if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768, at_4 = at_3 + 512;
-    if (asks) return at_4 + 512 * batch * count_1;
-    launch(train_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
-        depth * height * width);
-    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[6], leaf[3], at_0, leaf[4], leaf[5], at_1, leaf[1], at_2);
-    launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
-        128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-    return (long long)cudaGetLastError();
-}
-extern "C" long long convolve(float* const* leaf, const long long* size, cudaStream_t stream, int, int asks) {
-    if (!asks) direct<<<4096, 256, 0, stream>>>(leaf[0], leaf[1], leaf[2], leaf[3], size[0], size[1], size[2], size[3]);
-    return (long long)cudaGetLastError();
+    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
+    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
+    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
 }
 """
-_built, _calls = {}, {}
 
-def compiled(name, device):
-    """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
-    major, minor = torch.cuda.get_device_capability(device)
-    key = f"{major}{minor}" + "a" * (major == 9)
-    if key not in _built:
-        options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_17aa8a60a9f5_{key}", "", SOURCE, **options))
-    return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
+# By name: the entry, the source, options of the compiler.
+KERNELS = {}
 
-def in_tf32(written, given):
-    """Whether PyTorch multiplies in TF32 at these sizes, where it may: asked once, its convolutions are computed with and without."""
-    told, convolve = [], torch.ops.aten.convolution
-    written(lambda *operands: told.append(operands) or convolve(*operands), *given)
-    with torch.backends.cudnn.flags(True, allow_tf32=False):
-        exact = [convolve(*operands) for operands in told]
-    return any((convolve(*operands) - e).norm() >= 1e-6 * e.norm() for operands, e in zip(told, exact))
+KERNELS["moments"] = "tf_moments0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
 
-def prepared(name, leaves, at, half):
-    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
-    sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
-    if not leaves[0].is_cuda:
-        raise RuntimeError(f"this file was written for CUDA tensors, got one on {leaves[0].device}")
-    for leaf, (label, shape) in zip(leaves, expected):
-        if leaf.dtype != torch.float32 or (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
-            raise ValueError(f"{label} must be fp32 or 16 bits like all leaves on {leaves[0].device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape) or any((n if isinstance(n, int) else sizes.setdefault(n, m)) != m for n, m in zip(shape, leaf.shape)):
-            raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
-    function, arch = compiled(name, leaves[0].device)
-    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
-    if need == -1:
-        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]
-    strict = name in ["train"] and not half and need >= 0 and not in_tf32(rest[0], leaves)
-    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, strict, *rest
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-def run(name, *given):
-    """Launches a program; what its kernels cannot take is computed as it is written. Outputs behind `results` are fp32."""
-    if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return run(name, *given)
-    half = (dtype := given[0].dtype) != torch.float32 and {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32
-    leaves = [*map(torch.Tensor.contiguous, [t.float() for t in given] if half else given)]
-    at = [*map(torch.Tensor.data_ptr, leaves)]
-    key = name, half, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, pack, shapes, strict, written, results = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at, half))
-    if strict or need == -2:
-        convolve = torch.ops.aten.convolution if arch == 90 else lambda x, weight, bias, *_: run("convolve", x, weight, bias)[0]  # portable
-        return [t if i < results else t.float() for i, t in enumerate(written(convolve, *given))]
-    out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
-    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index)), arch, False):
-        raise RuntimeError(f"CUDA error {code}")
-    return [*(t.to(dtype) for t in out[:results]), *out[results:-1]] if half else out[:-1]
-
-def of(layer, *names):
-    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
-    return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
-
-def as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
-    """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes. running: statistics of eval mode."""
-    conv_transpose3d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1)
-    mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
-    mean, variance = running or mul.new_zeros(2, mul.shape[1]).unbind()  # else the batch's, its variance unbiased
-    batch_norm = torch.ops.aten.batch_norm(mul, batch_norm_weight, batch_norm_bias, mean, variance, not running, 1.0, 1e-05,
-            torch.backends.cudnn.enabled)
-    return [torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1]), mean, variance]
-
-# Of each program: leaves' shapes (words: sizes that vary; the last 2: eval mode's); outputs'; how PyTorch computes them; how many have gradients.
-LEAVES = [("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
-          ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)), ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,))]
-PROGRAMS = {
-    "train": (LEAVES, lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], as_written, 1),
-    "eval": (LEAVES, lambda **sizes: PROGRAMS["train"][1](**sizes)[:1], lambda *leaves: as_written(*leaves)[:1], 1),
-    "convolve": (LEAVES[:3], lambda batch, depth, height, width: [(batch, 128, depth + 4, height + 4, width + 4)], None, 1),
+// The sum over a warp in a fixed order: lane 0 has it.
+TF_FUNCTION double tf_warp_sum(double v) {
+    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
+    return v;
 }
 
+extern "C" __global__ void __launch_bounds__(256) tf_moments0(const float* __restrict__ p0, double* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+    __shared__ double tf_warps[8], tf_sums[1];
+    TF_AFTER();
+    TF_BESIDE();
+    const int q0 = tf_quotient_of((int)blockIdx.x, d0);
+    const int chunk1 = ((int)blockIdx.x - (q0 * n0));
+    const int q2 = tf_quotient_of(q0, d1);
+    const int outer3 = (q0 - (q2 * n1));
+    const int q4 = tf_quotient_of(q2, d2);
+    const int outer5 = (q2 - (q4 * n2));
+    const int line6 = 0;
+    const int place7 = (int)threadIdx.x;
+    const int column8 = (place7) * 4;
+    const bool inside9 = line6 < 1;
+    const int begin10 = (chunk1 * n4);
+    const int end11 = min((begin10 + n4), n2);
+    const float* __restrict__ from12 = p0 + (((long long)outer5 * n5) + ((long long)outer3 * n6));
+    for (int cell13 = 0; cell13 < 1; ++cell13) {
+        const int rows14 = end11 - begin10;
+        const int count15 = rows14;
+        double sum16 = 0.0;
+        if (inside9 && count15 > 0) {
+            for (int t17 = line6; t17 < count15; t17 += 8) {
+                float part20[32];
+                #pragma unroll
+                for (int u18 = 0; u18 < 8; ++u18) {
+                    const int row21 = (t17 + u18);
+                    const int row22 = min(row21, count15 - 1);
+                    const int at23 = ((begin10 + row22)) * 1024 + column8;
+                    const bool fits24 = row21 < count15 && at23 < n6;
+                    const int at25 = min(at23, n6 - 4);
+                    const tf_vector<float, 4> pack26 = *(const tf_vector<float, 4>*)(from12 + at25);
+                    #pragma unroll
+                    for (int lane19 = 0; lane19 < 4; ++lane19) part20[((lane19 * 8) + u18)] = fits24 ? (float)tf_to<float>(pack26.lane[lane19]) : 0.0f;
+                }
+                #pragma unroll
+                for (int step27 = 1; step27 < 32; step27 *= 2)
+                #pragma unroll
+                for (int first28 = 0; first28 < 32; first28 += 2 * step27) part20[first28] += part20[first28 + step27];
+                sum16 += (double)part20[0];
+            }
+        }
+        const double total29 = count15 > 0 ? tf_warp_sum(inside9 ? sum16 : 0.0) : 0.0;
+        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 1 + cell13] = total29;
+        __syncthreads();
+        for (int i30 = threadIdx.x; i30 < 1; i30 += 256) {
+            double total31 = 0.0;
+            for (int warp32 = 0; warp32 < 8; ++warp32) total31 += tf_warps[warp32 * 1 + i30];
+            tf_sums[(cell13 + i30)] = total31;
+        }
+        __syncthreads();
+    }
+    __syncthreads();
+    const long long to33 = ((((long long)outer5 * n1) + (long long)outer3) + ((long long)chunk1 * n7));
+    if (threadIdx.x == 0) tf_store(p1 + to33, tf_sums[0]);
+}
+""", []
+
+KERNELS["prepare"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_5 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, unsigned char* p4, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, int count2, int count3, int count4, int count5, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9, float real10, float real11, float real12, float real13, float real14, float real15, float real16, float real17, float real18, float real19, float real20, float real21, float real22, float real23, float real24, float real25, float real26, float real27, float real28, float real29, float real30, float real31, float real32, float real33, float real34, float real35, float real36, float real37, float real38, float real39, float real40, float real41, float real42, float real43, float real44, float real45, float real46, float real47, float real48, float real49, float real50, float real51, float real52, float real53, float real54, float real55, float real56, float real57, float real58, float real59, float real60, float real61, float real62, float real63, float real64, float real65, float real66, float real67, float real68, float real69, float real70, float real71, float real72, float real73, float real74, float real75, float real76, float real77, float real78, float real79, float real80, float real81, float real82, float real83, float real84, float real85, float real86, float real87, float real88, float real89, float real90, float real91, float real92, float real93, float real94, float real95, float real96, float real97, float real98, float real99, float real100, float real101, float real102, float real103, float real104, float real105, float real106, float real107, float real108, float real109, float real110, float real111, float real112, float real113, float real114, float real115, float real116, float real117, float real118, float real119, float real120, float real121, float real122, float real123, float real124, float real125, float real126) {
+    TF_BESIDE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else if (block0 < count3) {
+            const int block5 = block0 - count4;
+            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t6 < 8192) {
+                const tf_index i7 = (t6 / 128);
+                const tf_index i8 = (t6 - (i7 * 128));
+                const float v9 = tf_load<float>(p2 + ((i7 * 16000) + (i8 * 125)));
+                const float v10 = v9 * real1;
+                const float v11 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 25));
+                const float v12 = v11 * real2;
+                const float v13 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 50));
+                const float v14 = v13 * real3;
+                const float v15 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 75));
+                const float v16 = v15 * real4;
+                const float v17 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 100));
+                const float v18 = v17 * real5;
+                const double v19 = (double)v10 * 1.0 + (double)v12 * 1.0 + (double)v14 * 1.0 + (double)v16 * 1.0 + (double)v18 * 1.0;
+                const float v20 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 5));
+                const float v21 = v20 * real6;
+                const float v22 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 5));
+                const float v23 = v22 * real7;
+                const float v24 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 5));
+                const float v25 = v24 * real8;
+                const float v26 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 5));
+                const float v27 = v26 * real9;
+                const float v28 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 5));
+                const float v29 = v28 * real10;
+                const double v30 = (double)v21 * 1.0 + (double)v23 * 1.0 + (double)v25 * 1.0 + (double)v27 * 1.0 + (double)v29 * 1.0;
+                const float v31 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 10));
+                const float v32 = v31 * real11;
+                const float v33 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 10));
+                const float v34 = v33 * real12;
+                const float v35 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 10));
+                const float v36 = v35 * real13;
+                const float v37 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 10));
+                const float v38 = v37 * real14;
+                const float v39 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 10));
+                const float v40 = v39 * real15;
+                const double v41 = (double)v32 * 1.0 + (double)v34 * 1.0 + (double)v36 * 1.0 + (double)v38 * 1.0 + (double)v40 * 1.0;
+                const float v42 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 15));
+                const float v43 = v42 * real16;
+                const float v44 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 15));
+                const float v45 = v44 * real17;
+                const float v46 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 15));
+                const float v47 = v46 * real18;
+                const float v48 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 15));
+                const float v49 = v48 * real19;
+                const float v50 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 15));
+                const float v51 = v50 * real20;
+                const double v52 = (double)v43 * 1.0 + (double)v45 * 1.0 + (double)v47 * 1.0 + (double)v49 * 1.0 + (double)v51 * 1.0;
+                const float v53 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 20));
+                const float v54 = v53 * real21;
+                const float v55 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 20));
+                const float v56 = v55 * real22;
+                const float v57 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 20));
+                const float v58 = v57 * real23;
+                const float v59 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 20));
+                const float v60 = v59 * real24;
+                const float v61 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 20));
+                const float v62 = v61 * real25;
+                const double v63 = (double)v54 * 1.0 + (double)v56 * 1.0 + (double)v58 * 1.0 + (double)v60 * 1.0 + (double)v62 * 1.0;
+                const double v64 = (double)v19 * 1.0 + (double)v30 * 1.0 + (double)v41 * 1.0 + (double)v52 * 1.0 + (double)v63 * 1.0;
+                const float v65 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 1));
+                const float v66 = v65 * real26;
+                const float v67 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 1));
+                const float v68 = v67 * real27;
+                const float v69 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 1));
+                const float v70 = v69 * real28;
+                const float v71 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 1));
+                const float v72 = v71 * real29;
+                const float v73 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 1));
+                const float v74 = v73 * real30;
+                const double v75 = (double)v66 * 1.0 + (double)v68 * 1.0 + (double)v70 * 1.0 + (double)v72 * 1.0 + (double)v74 * 1.0;
+                const float v76 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 1));
+                const float v77 = v76 * real31;
+                const float v78 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 1));
+                const float v79 = v78 * real32;
+                const float v80 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 1));
+                const float v81 = v80 * real33;
+                const float v82 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 1));
+                const float v83 = v82 * real34;
+                const float v84 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 1));
+                const float v85 = v84 * real35;
+                const double v86 = (double)v77 * 1.0 + (double)v79 * 1.0 + (double)v81 * 1.0 + (double)v83 * 1.0 + (double)v85 * 1.0;
+                const float v87 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 1));
+                const float v88 = v87 * real36;
+                const float v89 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 1));
+                const float v90 = v89 * real37;
+                const float v91 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 1));
+                const float v92 = v91 * real38;
+                const float v93 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 1));
+                const float v94 = v93 * real39;
+                const float v95 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 1));
+                const float v96 = v95 * real40;
+                const double v97 = (double)v88 * 1.0 + (double)v90 * 1.0 + (double)v92 * 1.0 + (double)v94 * 1.0 + (double)v96 * 1.0;
+                const float v98 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 1));
+                const float v99 = v98 * real41;
+                const float v100 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 1));
+                const float v101 = v100 * real42;
+                const float v102 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 1));
+                const float v103 = v102 * real43;
+                const float v104 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 1));
+                const float v105 = v104 * real44;
+                const float v106 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 1));
+                const float v107 = v106 * real45;
+                const double v108 = (double)v99 * 1.0 + (double)v101 * 1.0 + (double)v103 * 1.0 + (double)v105 * 1.0 + (double)v107 * 1.0;
+                const float v109 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 1));
+                const float v110 = v109 * real46;
+                const float v111 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 1));
+                const float v112 = v111 * real47;
+                const float v113 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 1));
+                const float v114 = v113 * real48;
+                const float v115 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 1));
+                const float v116 = v115 * real49;
+                const float v117 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 1));
+                const float v118 = v117 * real50;
+                const double v119 = (double)v110 * 1.0 + (double)v112 * 1.0 + (double)v114 * 1.0 + (double)v116 * 1.0 + (double)v118 * 1.0;
+                const double v120 = (double)v75 * 1.0 + (double)v86 * 1.0 + (double)v97 * 1.0 + (double)v108 * 1.0 + (double)v119 * 1.0;
+                const float v121 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 2));
+                const float v122 = v121 * real51;
+                const float v123 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 2));
+                const float v124 = v123 * real52;
+                const float v125 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 2));
+                const float v126 = v125 * real53;
+                const float v127 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 2));
+                const float v128 = v127 * real54;
+                const float v129 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 2));
+                const float v130 = v129 * real55;
+                const double v131 = (double)v122 * 1.0 + (double)v124 * 1.0 + (double)v126 * 1.0 + (double)v128 * 1.0 + (double)v130 * 1.0;
+                const float v132 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 2));
+                const float v133 = v132 * real56;
+                const float v134 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 2));
+                const float v135 = v134 * real57;
+                const float v136 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 2));
+                const float v137 = v136 * real58;
+                const float v138 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 2));
+                const float v139 = v138 * real59;
+                const float v140 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 2));
+                const float v141 = v140 * real60;
+                const double v142 = (double)v133 * 1.0 + (double)v135 * 1.0 + (double)v137 * 1.0 + (double)v139 * 1.0 + (double)v141 * 1.0;
+                const float v143 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 2));
+                const float v144 = v143 * real61;
+                const float v145 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 2));
+                const float v146 = v145 * real62;
+                const float v147 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 2));
+                const float v148 = v147 * real63;
+                const float v149 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 2));
+                const float v150 = v149 * real64;
+                const float v151 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 2));
+                const float v152 = v151 * real65;
+                const double v153 = (double)v144 * 1.0 + (double)v146 * 1.0 + (double)v148 * 1.0 + (double)v150 * 1.0 + (double)v152 * 1.0;
+                const float v154 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 2));
+                const float v155 = v154 * real66;
+                const float v156 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 2));
+                const float v157 = v156 * real67;
+                const float v158 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 2));
+                const float v159 = v158 * real68;
+                const float v160 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 2));
+                const float v161 = v160 * real69;
+                const float v162 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 2));
+                const float v163 = v162 * real70;
+                const double v164 = (double)v155 * 1.0 + (double)v157 * 1.0 + (double)v159 * 1.0 + (double)v161 * 1.0 + (double)v163 * 1.0;
+                const float v165 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 2));
+                const float v166 = v165 * real71;
+                const float v167 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 2));
+                const float v168 = v167 * real72;
+                const float v169 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 2));
+                const float v170 = v169 * real73;
+                const float v171 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 2));
+                const float v172 = v171 * real74;
+                const float v173 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 2));
+                const float v174 = v173 * real75;
+                const double v175 = (double)v166 * 1.0 + (double)v168 * 1.0 + (double)v170 * 1.0 + (double)v172 * 1.0 + (double)v174 * 1.0;
+                const double v176 = (double)v131 * 1.0 + (double)v142 * 1.0 + (double)v153 * 1.0 + (double)v164 * 1.0 + (double)v175 * 1.0;
+                const float v177 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 3));
+                const float v178 = v177 * real76;
+                const float v179 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 3));
+                const float v180 = v179 * real77;
+                const float v181 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 3));
+                const float v182 = v181 * real78;
+                const float v183 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 3));
+                const float v184 = v183 * real79;
+                const float v185 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 3));
+                const float v186 = v185 * real80;
+                const double v187 = (double)v178 * 1.0 + (double)v180 * 1.0 + (double)v182 * 1.0 + (double)v184 * 1.0 + (double)v186 * 1.0;
+                const float v188 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 3));
+                const float v189 = v188 * real81;
+                const float v190 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 3));
+                const float v191 = v190 * real82;
+                const float v192 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 3));
+                const float v193 = v192 * real83;
+                const float v194 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 3));
+                const float v195 = v194 * real84;
+                const float v196 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 3));
+                const float v197 = v196 * real85;
+                const double v198 = (double)v189 * 1.0 + (double)v191 * 1.0 + (double)v193 * 1.0 + (double)v195 * 1.0 + (double)v197 * 1.0;
+                const float v199 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 3));
+                const float v200 = v199 * real86;
+                const float v201 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 3));
+                const float v202 = v201 * real87;
+                const float v203 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 3));
+                const float v204 = v203 * real88;
+                const float v205 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 3));
+                const float v206 = v205 * real89;
+                const float v207 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 3));
+                const float v208 = v207 * real90;
+                const double v209 = (double)v200 * 1.0 + (double)v202 * 1.0 + (double)v204 * 1.0 + (double)v206 * 1.0 + (double)v208 * 1.0;
+                const float v210 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 3));
+                const float v211 = v210 * real91;
+                const float v212 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 3));
+                const float v213 = v212 * real92;
+                const float v214 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 3));
+                const float v215 = v214 * real93;
+                const float v216 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 3));
+                const float v217 = v216 * real94;
+                const float v218 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 3));
+                const float v219 = v218 * real95;
+                const double v220 = (double)v211 * 1.0 + (double)v213 * 1.0 + (double)v215 * 1.0 + (double)v217 * 1.0 + (double)v219 * 1.0;
+                const float v221 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 3));
+                const float v222 = v221 * real96;
+                const float v223 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 3));
+                const float v224 = v223 * real97;
+                const float v225 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 3));
+                const float v226 = v225 * real98;
+                const float v227 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 3));
+                const float v228 = v227 * real99;
+                const float v229 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 3));
+                const float v230 = v229 * real100;
+                const double v231 = (double)v222 * 1.0 + (double)v224 * 1.0 + (double)v226 * 1.0 + (double)v228 * 1.0 + (double)v230 * 1.0;
+                const double v232 = (double)v187 * 1.0 + (double)v198 * 1.0 + (double)v209 * 1.0 + (double)v220 * 1.0 + (double)v231 * 1.0;
+                const float v233 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 4));
+                const float v234 = v233 * real101;
+                const float v235 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 4));
+                const float v236 = v235 * real102;
+                const float v237 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 4));
+                const float v238 = v237 * real103;
+                const float v239 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 4));
+                const float v240 = v239 * real104;
+                const float v241 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 4));
+                const float v242 = v241 * real105;
+                const double v243 = (double)v234 * 1.0 + (double)v236 * 1.0 + (double)v238 * 1.0 + (double)v240 * 1.0 + (double)v242 * 1.0;
+                const float v244 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 4));
+                const float v245 = v244 * real106;
+                const float v246 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 4));
+                const float v247 = v246 * real107;
+                const float v248 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 4));
+                const float v249 = v248 * real108;
+                const float v250 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 4));
+                const float v251 = v250 * real109;
+                const float v252 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 4));
+                const float v253 = v252 * real110;
+                const double v254 = (double)v245 * 1.0 + (double)v247 * 1.0 + (double)v249 * 1.0 + (double)v251 * 1.0 + (double)v253 * 1.0;
+                const float v255 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 4));
+                const float v256 = v255 * real111;
+                const float v257 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 4));
+                const float v258 = v257 * real112;
+                const float v259 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 4));
+                const float v260 = v259 * real113;
+                const float v261 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 4));
+                const float v262 = v261 * real114;
+                const float v263 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 4));
+                const float v264 = v263 * real115;
+                const double v265 = (double)v256 * 1.0 + (double)v258 * 1.0 + (double)v260 * 1.0 + (double)v262 * 1.0 + (double)v264 * 1.0;
+                const float v266 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 4));
+                const float v267 = v266 * real116;
+                const float v268 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 4));
+                const float v269 = v268 * real117;
+                const float v270 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 4));
+                const float v271 = v270 * real118;
+                const float v272 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 4));
+                const float v273 = v272 * real119;
+                const float v274 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 4));
+                const float v275 = v274 * real120;
+                const double v276 = (double)v267 * 1.0 + (double)v269 * 1.0 + (double)v271 * 1.0 + (double)v273 * 1.0 + (double)v275 * 1.0;
+                const float v277 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 4));
+                const float v278 = v277 * real121;
+                const float v279 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 4));
+                const float v280 = v279 * real122;
+                const float v281 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 4));
+                const float v282 = v281 * real123;
+                const float v283 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 4));
+                const float v284 = v283 * real124;
+                const float v285 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 4));
+                const float v286 = v285 * real125;
+                const double v287 = (double)v278 * 1.0 + (double)v280 * 1.0 + (double)v282 * 1.0 + (double)v284 * 1.0 + (double)v286 * 1.0;
+                const double v288 = (double)v243 * 1.0 + (double)v254 * 1.0 + (double)v265 * 1.0 + (double)v276 * 1.0 + (double)v287 * 1.0;
+                const double v289 = (double)v64 * 1.0 + (double)v120 * 1.0 + (double)v176 * 1.0 + (double)v232 * 1.0 + (double)v288 * 1.0;
+                tf_store(p3 + ((i7 * n2) + (i8 * n3)), v289);
+            }
+        }
+        else  {
+            const int block290 = block0 - count5;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block290 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v294 = v293 * real126;
+                        v[j] = (float)v294;
+                    }
+                }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+            }
+        }
+    }
+    TF_AFTER();
+}
+""", []
+
+KERNELS["moments_tail"] = "tf_moments_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int n0, int n1, int n2, int n3, int count0, int count1, int count2, int count3) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                double a2 = 0.0;
+                for (tf_index r3 = 0; r3 < n0; ++r3) {
+                    double a4 = 0.0;
+                    for (tf_index r5 = 0; r5 < 2; ++r5) {
+                        const double v6 = (double)p0[(((r3 * n1) + t1) + (r5 * n2))];
+                        a4 += (v6);
+                    }
+                    const double v7 = (double)(a4);
+                    a2 += (v7);
+                }
+                const double v8 = (double)(a2 / (double)n0);
+                tf_store(p1 + t1, v8);
+            }
+        }
+    }
+    TF_CLUSTER_BARRIER();
+    for (int block9 = blockIdx.x; block9 < count2; block9 += gridDim.x) {
+         {
+            const int lane10 = threadIdx.x % 8;
+            const int slice11 = threadIdx.x / 8;
+            const tf_index o12 = (tf_index)block9 * 8 + lane10;
+            const tf_index o13 = min(o12, (tf_index)(count3 - 1));
+            double a14 = 0.0;
+            #pragma unroll 4
+            for (tf_index t15 = slice11; t15 < 64; t15 += 32) {
+                const double v16 = tf_load<double>(p2 + t15);
+                const float v17 = tf_load<float>(p3 + ((t15 * 128) + o13));
+                a14 += ((double)v16 * (double)v17);
+            }
+            const int s18 = slice11 * 8 + lane10;
+            tf_shared[s18] = (double)a14;
+            __syncthreads();
+            for (int half19 = 16; half19 > 0; half19 /= 2) {
+                if (slice11 < half19) {
+                    const int s20 = s18 + half19 * 8;
+                    a14 += (tf_shared[s20]);
+                    tf_shared[s18] = (double)a14;
+                }
+                __syncthreads();
+            }
+            if (slice11 == 0 && o12 < count3) {
+                const double v21 = (double)a14;
+                const double v22 = v21 * 3.8580246913580246e-05;
+                tf_store(p4 + o13, v22);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["moments_tail_2"] = "tf_moments_tail2", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail2(const double* p0, const float* p1, float* p2, float* p3, const double* p4, const float* p5, float* p6, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const double v3 = tf_load<double>(p0 + t2);
+                const float v4 = tf_load<float>(p1 + t2);
+                const double v5 = v3 + (double)v4;
+                tf_store(p2 + t2, v5);
+            }
+        }
+        else if (block0 < count4) {
+            const int block6 = block0 - count5;
+            const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
+            if (t7 < count6) {
+                const double v8 = tf_load<double>(p0 + t7);
+                const double v9 = -v8;
+                tf_store(p3 + t7, v9);
+            }
+        }
+        else  {
+            const int block10 = block0 - count7;
+            const int lane11 = threadIdx.x % 8;
+            const int slice12 = threadIdx.x / 8;
+            const tf_index o13 = (tf_index)block10 * 8 + lane11;
+            const tf_index o14 = min(o13, (tf_index)(count8 - 1));
+            const tf_index i15 = (o14 / 128);
+            const tf_index i16 = (o14 - (i15 * 128));
+            double a17 = 0.0;
+            #pragma unroll 4
+            for (tf_index t18 = slice12; t18 < 64; t18 += 32) {
+                double a19 = 0.0;
+                for (tf_index r20 = 0; r20 < 2; ++r20) {
+                    const double v21 = (double)p4[(((i15 * n1) + t18) + (r20 * n2))];
+                    a19 += (v21);
+                }
+                const double v22 = (double)(a19);
+                const float v23 = tf_load<float>(p5 + ((t18 * 128) + i16));
+                a17 += ((double)v22 * (double)v23);
+            }
+            const int s24 = slice12 * 8 + lane11;
+            tf_shared[s24] = (double)a17;
+            __syncthreads();
+            for (int half25 = 16; half25 > 0; half25 /= 2) {
+                if (slice12 < half25) {
+                    const int s26 = s24 + half25 * 8;
+                    a17 += (tf_shared[s26]);
+                    tf_shared[s24] = (double)a17;
+                }
+                __syncthreads();
+            }
+            if (slice12 == 0 && o13 < count8) {
+                const double v27 = (double)a17;
+                const double v28 = v27 * 3.8580246913580246e-05;
+                const double v29 = tf_load<double>(p0 + i16);
+                const double v30 = v28 - v29;
+                tf_store(p6 + ((i15 * n0) + i16), v30);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["dense"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+#define TF_ROUNDED_PRODUCT
+#ifdef __CUDACC_RTC__
+#define TF_TANH_INSTRUCTION
+#endif
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
+//   axis d: period 1 advance 1 taps 5
+//   axis h: period 1 advance 1 taps 5
+//   axis w: period 1 advance 1 taps 5
+constexpr int STORE_GROUPS = 0;
+constexpr int THREADS = 384;
+constexpr int LOADERS = 128;
+constexpr int CIN = 64;
+constexpr int COUT = 128;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 2;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 5;
+constexpr int FIRST_D = -4;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 4;
+constexpr int RUN_H = 4;
+constexpr int EXTENT_H = 8;
+constexpr int FIRST_H = -4;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 0;
+constexpr int TILE_W = 36;
+constexpr int RUN_W = 36;
+constexpr int EXTENT_W = 36;
+constexpr int FIRST_W = -4;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 1440;
+constexpr int RAW_PIXELS = 1440;
+constexpr int IN_W = 1;
+constexpr int PLANE = 1448;
+constexpr int RUN_PIXELS = 144;
+constexpr int LANES = 4;
+constexpr int VECTORS = 2;
+constexpr int TERMS = 1;
+constexpr int STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 8;
+constexpr int K_STEPS = 1;
+constexpr int KSTEPS = 8;
+constexpr int STAGES = 2;
+constexpr int RAW = 2;
+constexpr int PIECE = 1;
+constexpr int PIECES = 2;
+constexpr int SLABS = 4;
+constexpr int SLAB_BYTES = 20480;
+constexpr int TILE_BYTES = 2048;
+constexpr int OPERAND_TILES = 250;
+constexpr int BUFFERS = 2;
+constexpr int CHUNKS = 3;
+constexpr int CHUNK_WIDTH = 64;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 144;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 72;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 72;
+constexpr int STAGE_BYTES = 46336;
+constexpr int RAW_BYTES = 23040;
+constexpr int CHUNK_BYTES = 0;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 81920;
+constexpr int RAW_AT = 174592;
+constexpr int CHUNKS_AT = 220672;
+constexpr int AHEAD_AT = 220672;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 220672;
+constexpr int PLACES_AT = 221696;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = false;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = true;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
+constexpr int LOAD = LOAD_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 25; }
+constexpr bool SKIPS = true;
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + r"""
+
+#ifdef __CUDACC__
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
+TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
+template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
+static __device__ __forceinline__ void product(float (&d)[72], unsigned long long a, unsigned long long b, int accumulate) {
+#ifdef __CUDACC__
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71}, %72, %73, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]) : "l"(a), "l"(b), "r"(accumulate));
+#else
+    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
+#endif
+}""" + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    const float* r0; Strides rs0;
+    REAL* partial;
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 288, 289, 290, 291, 292, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 576, 577, 578, 579, 580, 612, 613, 614, 615, 616, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 864, 865, 866, 867, 868, 900, 901, 902, 903, 904, 936, 937, 938, 939, 940, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1152, 1153, 1154, 1155, 1156, 1188, 1189, 1190, 1191, 1192, 1224, 1225, 1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};   // first pixel of each tap's window
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 25; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += warpgroup * (TILE_BYTES / 16);
+        const int* window = windows + part * 5;
+        products_begin();
+        {
+            product(acc[0], tiles + 0ll, pixels + (window[0] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 256ll, pixels + (window[1] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 512ll, pixels + (window[2] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 768ll, pixels + (window[3] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 1024ll, pixels + (window[4] + 0), 1);
+        }
+        products_commit();
+        products_wait<1>();
+        held.release(b);
+        held.slab = slab;
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+    if (!met) held.release(b);
+    held.stage = slot;
+}
+constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;
+constexpr int SEGMENTS = 1;
+constexpr int WRITERS = 1;
+constexpr int RESULTS = 36;
+constexpr int RESULT_ROWS = 2;
+constexpr int STATS = 2;
+constexpr int MASKS = 1;
+constexpr int MASK_ROWS = 1;
+// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
+template <int WG> struct Fragments {
+    const REAL* table;
+    const Sizes& s;
+    const Operands& operands;
+    int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment
+    REAL sums[RESULT_ROWS][STATS] = {};
+    template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {
+#pragma unroll
+        for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];
+    }
+    __device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
+        const int lane = t % 32, row = lane / 4, warp = t / 32;
+        column = lane % 4 * 2;
+        channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);
+        segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: one more
+    }
+    // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
+    __device__ __forceinline__ bool is_inside(int e, const Place& at) {
+        const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
+        return (at.u[2] + warpgroup * SECOND_H + r) < s.out[2] && (at.u[3] + warpgroup * SECOND_W + p % EXTENT_W) < s.out[3];
+    }
+    __device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
+        const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel, image = at.u[0];
+        (void)group, (void)first_channel, (void)image;
+#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))
+#define CHANNEL_OK(i) (CHANNEL(i) < COUT)
+        REAL parts[RESULT_ROWS][STATS] = {};
+        constexpr int BATCH = 2, VECTOR = RESULTS;
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            REAL v26[BATCH][VECTOR];
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+            v26[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
+            REAL r25[BATCH];
+            load_rows(r25, table + 0 + group * COUT + CHANNEL(0));
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+            v26[i][e] += r25[i];
+            REAL v27[BATCH][VECTOR];
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+            v27[i][e] = v26[i][e] * v26[i][e];
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+            if (is_inside(e, at)) {
+                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v27[i][e]);
+                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v26[i][e]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < RESULT_ROWS; i++) {
+#pragma unroll
+            for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
+        }
+#undef CHANNEL
+#undef CHANNEL_OK
+    }
+    __device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {
+#pragma unroll
+        for (int i = 0; i < RESULT_ROWS; i++) {
+#pragma unroll
+            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 1);
+#pragma unroll
+            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 2);
+            if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {
+#pragma unroll
+                for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel_at + i * 8] = parts[i][k];
+            }
+        }
+    }
+    __device__ __forceinline__ void finish() {
+        write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : 0));
+    }
+};
+
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+// WG: which of the texts; `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
+    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+    Held held;
+    held.group = warpgroup;
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
+    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
+    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    Place ahead = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
+        REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        for (int k = 0; k < KSTAGES; k++) {
+            held.wait(shared_address(&b.full[stage]), turn & 1, b);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
+            if (++stage == STAGES) { stage = 0; turn++; }
+        }
+        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
+        products_wait<0>();
+        settled(acc);
+        held.release(b);
+        if constexpr (BIASED) fragments.rows(at);
+        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
+        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+        } else
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if constexpr (BIASED)                         // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p++)
+#pragma unroll
+                        for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
+                            }
+                if constexpr (REDUCED)                        // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p += 2)
+#pragma unroll
+                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
+                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
+                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
+                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
+                        }
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++) {
+                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
+#pragma unroll
+                    for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
+                                const int px = r * CHUNK_WIDTH + i * 8 + column;
+#pragma unroll
+                                for (int m = 0; m < WARPS_N; m++)
+                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
+                            }
+                        }
+                }
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+    }
+    if constexpr (FRAGMENTS) fragments.finish();
+}
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, REAL* partial, const __grid_constant__ TensorMap boxes) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ Barriers b;
+    const int t = threadIdx.x;
+    const Operands operands{r0, rs0, partial};
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
+        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
+        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
+        barrier_fence();
+    }
+    for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)   // zeros after the last row; nobody writes there again
+    *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);
+    fence_proxy();
+    TF_SEQUENCE();
+for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[0 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[256 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[128 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[384 + c] = 0.f;
+    __syncthreads();
+    const int role = __shfl_sync(~0u, t / 128, 0);
+    if (role == 0) { registers_give<88>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
+    else { registers_take<208>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
+}
+""", []
+
+KERNELS["dense_tail"] = "tf_dense_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5, float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            double a5 = 0.0;
+            for (tf_index t6 = 0; t6 < n0; t6 += 256) {
+                const tf_index t9 = t6 + slice2;
+                double r8[8][1];
+                #pragma unroll
+                for (int u7 = 0; u7 < 8; ++u7) {
+                    const tf_index t10 = min(t9 + u7 * 32, (tf_index)(n0 - 1));
+                    const double v11 = (double)p0[(o4 + (t10 * n1))];
+                    r8[u7][0] = v11;
+                }
+                __syncthreads();
+                #pragma unroll
+                for (int u7 = 0; u7 < 8; ++u7) {
+                    const bool b12 = t9 + u7 * 32 < n0;
+                    if (b12) {
+                        a5 += (r8[u7][0]);
+                    }
+                }
+            }
+            const int s13 = slice2 * 8 + lane1;
+            tf_shared[s13] = (double)a5;
+            __syncthreads();
+            for (int half14 = 16; half14 > 0; half14 /= 2) {
+                if (slice2 < half14) {
+                    const int s15 = s13 + half14 * 8;
+                    a5 += (tf_shared[s15]);
+                    tf_shared[s13] = (double)a5;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v16 = (double)(a5 / (double)n2);
+                tf_store(p1 + o4, v16);
+            }
+            __syncthreads();
+        }
+    }
+    TF_CLUSTER_BARRIER();
+    for (int block17 = blockIdx.x; block17 < count2; block17 += gridDim.x) {
+         {
+            const int lane18 = threadIdx.x % 8;
+            const int slice19 = threadIdx.x / 8;
+            const tf_index o20 = (tf_index)block17 * 8 + lane18;
+            const tf_index o21 = min(o20, (tf_index)(count3 - 1));
+            double a22 = 0.0;
+            for (tf_index t23 = 0; t23 < n0; t23 += 256) {
+                const tf_index t26 = t23 + slice19;
+                double r25[8][1];
+                #pragma unroll
+                for (int u24 = 0; u24 < 8; ++u24) {
+                    const tf_index t27 = min(t26 + u24 * 32, (tf_index)(n0 - 1));
+                    const double v28 = (double)p2[(o21 + (t27 * n1))];
+                    r25[u24][0] = v28;
+                }
+                __syncthreads();
+                #pragma unroll
+                for (int u24 = 0; u24 < 8; ++u24) {
+                    const bool b29 = t26 + u24 * 32 < n0;
+                    if (b29) {
+                        a22 += (r25[u24][0]);
+                    }
+                }
+            }
+            const int s30 = slice19 * 8 + lane18;
+            tf_shared[s30] = (double)a22;
+            __syncthreads();
+            for (int half31 = 16; half31 > 0; half31 /= 2) {
+                if (slice19 < half31) {
+                    const int s32 = s30 + half31 * 8;
+                    a22 += (tf_shared[s32]);
+                    tf_shared[s30] = (double)a22;
+                }
+                __syncthreads();
+            }
+            if (slice19 == 0 && o20 < count3) {
+                const double v33 = (double)(a22 / (double)n2);
+                const double v34 = tf_load<double>(p3 + o21);
+                const double v35 = v34 * v34;
+                const double v36 = v33 - v35;
+                tf_store(p4 + o21, v36);
+            }
+            __syncthreads();
+        }
+    }
+    TF_CLUSTER_BARRIER();
+    for (int block37 = blockIdx.x; block37 < count4; block37 += gridDim.x) {
+        if (block37 < count5) {
+            const int block38 = block37 - count6;
+            const tf_index t39 = (tf_index)block38 * 256 + threadIdx.x;
+            if (t39 < count7) {
+                const double v40 = tf_load<double>(p5 + t39);
+                const double v41 = v40 * 1.0000024112712462;
+                tf_store(p6 + t39, v41);
+            }
+        }
+        else  {
+            const int block42 = block37 - count8;
+            const tf_index t43 = (tf_index)block42 * 256 + threadIdx.x;
+            if (t43 < count9) {
+                const tf_index i44 = (t43 / 128);
+                const tf_index i45 = (t43 - (i44 * 128));
+                const float v46 = tf_load<float>(p7 + ((i44 * n1) + i45));
+                const double v47 = tf_load<double>(p5 + i45);
+                const double v48 = v47 + 1.0000000000000001e-05;
+                const double v49 = tf_rsqrt(v48);
+                const float v50 = tf_load<float>(p8 + i45);
+                const double v51 = v49 * (double)v50;
+                const double v52 = (double)v46 * v51;
+                const float v53 = tf_load<float>(p9 + i45);
+                const double v54 = v52 + (double)v53;
+                tf_store(p10 + ((i44 * n1) + i45), v54);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["prepare_2"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_5 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, unsigned char* p4, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, int count2, int count3, int count4, int count5, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9, float real10, float real11, float real12, float real13, float real14, float real15, float real16, float real17, float real18, float real19, float real20, float real21, float real22, float real23, float real24, float real25, float real26, float real27, float real28, float real29, float real30, float real31, float real32, float real33, float real34, float real35, float real36, float real37, float real38, float real39, float real40, float real41, float real42, float real43, float real44, float real45, float real46, float real47, float real48, float real49, float real50, float real51, float real52, float real53, float real54, float real55, float real56, float real57, float real58, float real59, float real60, float real61, float real62, float real63, float real64, float real65, float real66, float real67, float real68, float real69, float real70, float real71, float real72, float real73, float real74, float real75, float real76, float real77, float real78, float real79, float real80, float real81, float real82, float real83, float real84, float real85, float real86, float real87, float real88, float real89, float real90, float real91, float real92, float real93, float real94, float real95, float real96, float real97, float real98, float real99, float real100, float real101, float real102, float real103, float real104, float real105, float real106, float real107, float real108, float real109, float real110, float real111, float real112, float real113, float real114, float real115, float real116, float real117, float real118, float real119, float real120, float real121, float real122, float real123, float real124, float real125, float real126) {
+    TF_BESIDE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else if (block0 < count3) {
+            const int block5 = block0 - count4;
+            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t6 < 8192) {
+                const tf_index i7 = (t6 / 128);
+                const tf_index i8 = (t6 - (i7 * 128));
+                const float v9 = tf_load<float>(p2 + ((i7 * 16000) + (i8 * 125)));
+                const float v10 = v9 * real1;
+                const float v11 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 25));
+                const float v12 = v11 * real2;
+                const float v13 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 50));
+                const float v14 = v13 * real3;
+                const float v15 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 75));
+                const float v16 = v15 * real4;
+                const float v17 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 100));
+                const float v18 = v17 * real5;
+                const double v19 = (double)v10 * 1.0 + (double)v12 * 1.0 + (double)v14 * 1.0 + (double)v16 * 1.0 + (double)v18 * 1.0;
+                const float v20 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 5));
+                const float v21 = v20 * real6;
+                const float v22 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 5));
+                const float v23 = v22 * real7;
+                const float v24 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 5));
+                const float v25 = v24 * real8;
+                const float v26 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 5));
+                const float v27 = v26 * real9;
+                const float v28 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 5));
+                const float v29 = v28 * real10;
+                const double v30 = (double)v21 * 1.0 + (double)v23 * 1.0 + (double)v25 * 1.0 + (double)v27 * 1.0 + (double)v29 * 1.0;
+                const float v31 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 10));
+                const float v32 = v31 * real11;
+                const float v33 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 10));
+                const float v34 = v33 * real12;
+                const float v35 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 10));
+                const float v36 = v35 * real13;
+                const float v37 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 10));
+                const float v38 = v37 * real14;
+                const float v39 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 10));
+                const float v40 = v39 * real15;
+                const double v41 = (double)v32 * 1.0 + (double)v34 * 1.0 + (double)v36 * 1.0 + (double)v38 * 1.0 + (double)v40 * 1.0;
+                const float v42 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 15));
+                const float v43 = v42 * real16;
+                const float v44 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 15));
+                const float v45 = v44 * real17;
+                const float v46 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 15));
+                const float v47 = v46 * real18;
+                const float v48 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 15));
+                const float v49 = v48 * real19;
+                const float v50 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 15));
+                const float v51 = v50 * real20;
+                const double v52 = (double)v43 * 1.0 + (double)v45 * 1.0 + (double)v47 * 1.0 + (double)v49 * 1.0 + (double)v51 * 1.0;
+                const float v53 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 20));
+                const float v54 = v53 * real21;
+                const float v55 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 20));
+                const float v56 = v55 * real22;
+                const float v57 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 20));
+                const float v58 = v57 * real23;
+                const float v59 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 20));
+                const float v60 = v59 * real24;
+                const float v61 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 20));
+                const float v62 = v61 * real25;
+                const double v63 = (double)v54 * 1.0 + (double)v56 * 1.0 + (double)v58 * 1.0 + (double)v60 * 1.0 + (double)v62 * 1.0;
+                const double v64 = (double)v19 * 1.0 + (double)v30 * 1.0 + (double)v41 * 1.0 + (double)v52 * 1.0 + (double)v63 * 1.0;
+                const float v65 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 1));
+                const float v66 = v65 * real26;
+                const float v67 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 1));
+                const float v68 = v67 * real27;
+                const float v69 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 1));
+                const float v70 = v69 * real28;
+                const float v71 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 1));
+                const float v72 = v71 * real29;
+                const float v73 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 1));
+                const float v74 = v73 * real30;
+                const double v75 = (double)v66 * 1.0 + (double)v68 * 1.0 + (double)v70 * 1.0 + (double)v72 * 1.0 + (double)v74 * 1.0;
+                const float v76 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 1));
+                const float v77 = v76 * real31;
+                const float v78 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 1));
+                const float v79 = v78 * real32;
+                const float v80 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 1));
+                const float v81 = v80 * real33;
+                const float v82 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 1));
+                const float v83 = v82 * real34;
+                const float v84 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 1));
+                const float v85 = v84 * real35;
+                const double v86 = (double)v77 * 1.0 + (double)v79 * 1.0 + (double)v81 * 1.0 + (double)v83 * 1.0 + (double)v85 * 1.0;
+                const float v87 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 1));
+                const float v88 = v87 * real36;
+                const float v89 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 1));
+                const float v90 = v89 * real37;
+                const float v91 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 1));
+                const float v92 = v91 * real38;
+                const float v93 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 1));
+                const float v94 = v93 * real39;
+                const float v95 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 1));
+                const float v96 = v95 * real40;
+                const double v97 = (double)v88 * 1.0 + (double)v90 * 1.0 + (double)v92 * 1.0 + (double)v94 * 1.0 + (double)v96 * 1.0;
+                const float v98 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 1));
+                const float v99 = v98 * real41;
+                const float v100 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 1));
+                const float v101 = v100 * real42;
+                const float v102 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 1));
+                const float v103 = v102 * real43;
+                const float v104 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 1));
+                const float v105 = v104 * real44;
+                const float v106 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 1));
+                const float v107 = v106 * real45;
+                const double v108 = (double)v99 * 1.0 + (double)v101 * 1.0 + (double)v103 * 1.0 + (double)v105 * 1.0 + (double)v107 * 1.0;
+                const float v109 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 1));
+                const float v110 = v109 * real46;
+                const float v111 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 1));
+                const float v112 = v111 * real47;
+                const float v113 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 1));
+                const float v114 = v113 * real48;
+                const float v115 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 1));
+                const float v116 = v115 * real49;
+                const float v117 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 1));
+                const float v118 = v117 * real50;
+                const double v119 = (double)v110 * 1.0 + (double)v112 * 1.0 + (double)v114 * 1.0 + (double)v116 * 1.0 + (double)v118 * 1.0;
+                const double v120 = (double)v75 * 1.0 + (double)v86 * 1.0 + (double)v97 * 1.0 + (double)v108 * 1.0 + (double)v119 * 1.0;
+                const float v121 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 2));
+                const float v122 = v121 * real51;
+                const float v123 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 2));
+                const float v124 = v123 * real52;
+                const float v125 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 2));
+                const float v126 = v125 * real53;
+                const float v127 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 2));
+                const float v128 = v127 * real54;
+                const float v129 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 2));
+                const float v130 = v129 * real55;
+                const double v131 = (double)v122 * 1.0 + (double)v124 * 1.0 + (double)v126 * 1.0 + (double)v128 * 1.0 + (double)v130 * 1.0;
+                const float v132 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 2));
+                const float v133 = v132 * real56;
+                const float v134 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 2));
+                const float v135 = v134 * real57;
+                const float v136 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 2));
+                const float v137 = v136 * real58;
+                const float v138 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 2));
+                const float v139 = v138 * real59;
+                const float v140 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 2));
+                const float v141 = v140 * real60;
+                const double v142 = (double)v133 * 1.0 + (double)v135 * 1.0 + (double)v137 * 1.0 + (double)v139 * 1.0 + (double)v141 * 1.0;
+                const float v143 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 2));
+                const float v144 = v143 * real61;
+                const float v145 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 2));
+                const float v146 = v145 * real62;
+                const float v147 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 2));
+                const float v148 = v147 * real63;
+                const float v149 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 2));
+                const float v150 = v149 * real64;
+                const float v151 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 2));
+                const float v152 = v151 * real65;
+                const double v153 = (double)v144 * 1.0 + (double)v146 * 1.0 + (double)v148 * 1.0 + (double)v150 * 1.0 + (double)v152 * 1.0;
+                const float v154 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 2));
+                const float v155 = v154 * real66;
+                const float v156 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 2));
+                const float v157 = v156 * real67;
+                const float v158 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 2));
+                const float v159 = v158 * real68;
+                const float v160 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 2));
+                const float v161 = v160 * real69;
+                const float v162 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 2));
+                const float v163 = v162 * real70;
+                const double v164 = (double)v155 * 1.0 + (double)v157 * 1.0 + (double)v159 * 1.0 + (double)v161 * 1.0 + (double)v163 * 1.0;
+                const float v165 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 2));
+                const float v166 = v165 * real71;
+                const float v167 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 2));
+                const float v168 = v167 * real72;
+                const float v169 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 2));
+                const float v170 = v169 * real73;
+                const float v171 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 2));
+                const float v172 = v171 * real74;
+                const float v173 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 2));
+                const float v174 = v173 * real75;
+                const double v175 = (double)v166 * 1.0 + (double)v168 * 1.0 + (double)v170 * 1.0 + (double)v172 * 1.0 + (double)v174 * 1.0;
+                const double v176 = (double)v131 * 1.0 + (double)v142 * 1.0 + (double)v153 * 1.0 + (double)v164 * 1.0 + (double)v175 * 1.0;
+                const float v177 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 3));
+                const float v178 = v177 * real76;
+                const float v179 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 3));
+                const float v180 = v179 * real77;
+                const float v181 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 3));
+                const float v182 = v181 * real78;
+                const float v183 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 3));
+                const float v184 = v183 * real79;
+                const float v185 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 3));
+                const float v186 = v185 * real80;
+                const double v187 = (double)v178 * 1.0 + (double)v180 * 1.0 + (double)v182 * 1.0 + (double)v184 * 1.0 + (double)v186 * 1.0;
+                const float v188 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 3));
+                const float v189 = v188 * real81;
+                const float v190 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 3));
+                const float v191 = v190 * real82;
+                const float v192 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 3));
+                const float v193 = v192 * real83;
+                const float v194 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 3));
+                const float v195 = v194 * real84;
+                const float v196 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 3));
+                const float v197 = v196 * real85;
+                const double v198 = (double)v189 * 1.0 + (double)v191 * 1.0 + (double)v193 * 1.0 + (double)v195 * 1.0 + (double)v197 * 1.0;
+                const float v199 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 3));
+                const float v200 = v199 * real86;
+                const float v201 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 3));
+                const float v202 = v201 * real87;
+                const float v203 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 3));
+                const float v204 = v203 * real88;
+                const float v205 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 3));
+                const float v206 = v205 * real89;
+                const float v207 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 3));
+                const float v208 = v207 * real90;
+                const double v209 = (double)v200 * 1.0 + (double)v202 * 1.0 + (double)v204 * 1.0 + (double)v206 * 1.0 + (double)v208 * 1.0;
+                const float v210 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 3));
+                const float v211 = v210 * real91;
+                const float v212 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 3));
+                const float v213 = v212 * real92;
+                const float v214 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 3));
+                const float v215 = v214 * real93;
+                const float v216 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 3));
+                const float v217 = v216 * real94;
+                const float v218 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 3));
+                const float v219 = v218 * real95;
+                const double v220 = (double)v211 * 1.0 + (double)v213 * 1.0 + (double)v215 * 1.0 + (double)v217 * 1.0 + (double)v219 * 1.0;
+                const float v221 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 3));
+                const float v222 = v221 * real96;
+                const float v223 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 3));
+                const float v224 = v223 * real97;
+                const float v225 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 3));
+                const float v226 = v225 * real98;
+                const float v227 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 3));
+                const float v228 = v227 * real99;
+                const float v229 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 3));
+                const float v230 = v229 * real100;
+                const double v231 = (double)v222 * 1.0 + (double)v224 * 1.0 + (double)v226 * 1.0 + (double)v228 * 1.0 + (double)v230 * 1.0;
+                const double v232 = (double)v187 * 1.0 + (double)v198 * 1.0 + (double)v209 * 1.0 + (double)v220 * 1.0 + (double)v231 * 1.0;
+                const float v233 = tf_load<float>(p2 + (((i7 * 16000) + (i8 * 125)) + 4));
+                const float v234 = v233 * real101;
+                const float v235 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 25) + 4));
+                const float v236 = v235 * real102;
+                const float v237 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 50) + 4));
+                const float v238 = v237 * real103;
+                const float v239 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 75) + 4));
+                const float v240 = v239 * real104;
+                const float v241 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 100) + 4));
+                const float v242 = v241 * real105;
+                const double v243 = (double)v234 * 1.0 + (double)v236 * 1.0 + (double)v238 * 1.0 + (double)v240 * 1.0 + (double)v242 * 1.0;
+                const float v244 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 5) + 4));
+                const float v245 = v244 * real106;
+                const float v246 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 5) + 4));
+                const float v247 = v246 * real107;
+                const float v248 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 5) + 4));
+                const float v249 = v248 * real108;
+                const float v250 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 5) + 4));
+                const float v251 = v250 * real109;
+                const float v252 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 5) + 4));
+                const float v253 = v252 * real110;
+                const double v254 = (double)v245 * 1.0 + (double)v247 * 1.0 + (double)v249 * 1.0 + (double)v251 * 1.0 + (double)v253 * 1.0;
+                const float v255 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 10) + 4));
+                const float v256 = v255 * real111;
+                const float v257 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 10) + 4));
+                const float v258 = v257 * real112;
+                const float v259 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 10) + 4));
+                const float v260 = v259 * real113;
+                const float v261 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 10) + 4));
+                const float v262 = v261 * real114;
+                const float v263 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 10) + 4));
+                const float v264 = v263 * real115;
+                const double v265 = (double)v256 * 1.0 + (double)v258 * 1.0 + (double)v260 * 1.0 + (double)v262 * 1.0 + (double)v264 * 1.0;
+                const float v266 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 15) + 4));
+                const float v267 = v266 * real116;
+                const float v268 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 15) + 4));
+                const float v269 = v268 * real117;
+                const float v270 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 15) + 4));
+                const float v271 = v270 * real118;
+                const float v272 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 15) + 4));
+                const float v273 = v272 * real119;
+                const float v274 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 15) + 4));
+                const float v275 = v274 * real120;
+                const double v276 = (double)v267 * 1.0 + (double)v269 * 1.0 + (double)v271 * 1.0 + (double)v273 * 1.0 + (double)v275 * 1.0;
+                const float v277 = tf_load<float>(p2 + ((((i7 * 16000) + (i8 * 125)) + 20) + 4));
+                const float v278 = v277 * real121;
+                const float v279 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 25) + 20) + 4));
+                const float v280 = v279 * real122;
+                const float v281 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 50) + 20) + 4));
+                const float v282 = v281 * real123;
+                const float v283 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 75) + 20) + 4));
+                const float v284 = v283 * real124;
+                const float v285 = tf_load<float>(p2 + (((((i7 * 16000) + (i8 * 125)) + 100) + 20) + 4));
+                const float v286 = v285 * real125;
+                const double v287 = (double)v278 * 1.0 + (double)v280 * 1.0 + (double)v282 * 1.0 + (double)v284 * 1.0 + (double)v286 * 1.0;
+                const double v288 = (double)v243 * 1.0 + (double)v254 * 1.0 + (double)v265 * 1.0 + (double)v276 * 1.0 + (double)v287 * 1.0;
+                const double v289 = (double)v64 * 1.0 + (double)v120 * 1.0 + (double)v176 * 1.0 + (double)v232 * 1.0 + (double)v288 * 1.0;
+                tf_store(p3 + ((i7 * n2) + (i8 * n3)), v289);
+            }
+        }
+        else  {
+            const int block290 = block0 - count5;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block290 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v294 = v293 * real126;
+                        v[j] = (float)v294;
+                    }
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+                }
+                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            }
+        }
+    }
+    TF_AFTER();
+}
+""", []
+
+KERNELS["dense_2"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
+//   axis d: period 1 advance 1 taps 5
+//   axis h: period 1 advance 1 taps 5
+//   axis w: period 1 advance 1 taps 5
+constexpr int STORE_GROUPS = 0;
+constexpr int THREADS = 384;
+constexpr int LOADERS = 128;
+constexpr int CIN = 64;
+constexpr int COUT = 128;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 2;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 5;
+constexpr int FIRST_D = -4;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 3;
+constexpr int RUN_H = 3;
+constexpr int EXTENT_H = 7;
+constexpr int FIRST_H = -4;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 0;
+constexpr int TILE_W = 20;
+constexpr int RUN_W = 20;
+constexpr int EXTENT_W = 24;
+constexpr int FIRST_W = -4;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 840;
+constexpr int RAW_PIXELS = 840;
+constexpr int IN_W = 1;
+constexpr int PLANE = 840;
+constexpr int RUN_PIXELS = 72;
+constexpr int LANES = 4;
+constexpr int VECTORS = 2;
+constexpr int TERMS = 2;
+constexpr int STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 8;
+constexpr int K_STEPS = 1;
+constexpr int KSTEPS = 8;
+constexpr int STAGES = 2;
+constexpr int RAW = 3;
+constexpr int PIECE = 1;
+constexpr int PIECES = 2;
+constexpr int SLABS = 2;
+constexpr int SLAB_BYTES = 40960;
+constexpr int TILE_BYTES = 4096;
+constexpr int OPERAND_TILES = 250;
+constexpr int BUFFERS = 2;
+constexpr int CHUNKS = 2;
+constexpr int CHUNK_WIDTH = 64;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 72;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 72;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 36;
+constexpr int STAGE_BYTES = 53760;
+constexpr int RAW_BYTES = 13440;
+constexpr int CHUNK_BYTES = 0;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 81920;
+constexpr int RAW_AT = 189440;
+constexpr int CHUNKS_AT = 229760;
+constexpr int AHEAD_AT = 229760;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 229760;
+constexpr int PLACES_AT = 230784;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = false;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = true;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
+constexpr int LOAD = LOAD_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 25; }
+constexpr bool SKIPS = true;
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_13 + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    const float* r0; Strides rs0;
+    REAL* partial;
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 25; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += warpgroup * (TILE_BYTES / 16);
+        const int* window = windows + part * 5;
+        products_begin();
+        product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 1680ll, 1);
+        product(acc[0], tiles + 640ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 1680ll, 1);
+        product(acc[0], tiles + 1152ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 1680ll, 1);
+        product(acc[0], tiles + 1664ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 1680ll, 1);
+        product(acc[0], tiles + 2176ll, pixels + window[4] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 1680ll, 1);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 0ll, 1);
+        products_commit();
+        products_wait<0>();
+        promote(acc[0], total[0]);
+        held.slab = slab;
+        held.release(b);
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+    if (!met) held.release(b);
+    held.stage = slot;
+    held.release(b);
+}
+constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;
+constexpr int SEGMENTS = 1;
+constexpr int WRITERS = 1;
+constexpr int RESULTS = 18;
+constexpr int RESULT_ROWS = 2;
+constexpr int STATS = 2;
+constexpr int MASKS = 1;
+constexpr int MASK_ROWS = 1;
+// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
+template <int WG> struct Fragments {
+    const REAL* table;
+    const Sizes& s;
+    const Operands& operands;
+    int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment
+    REAL sums[RESULT_ROWS][STATS] = {};
+    template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {
+#pragma unroll
+        for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];
+    }
+    __device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
+        const int lane = t % 32, row = lane / 4, warp = t / 32;
+        column = lane % 4 * 2;
+        channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);
+        segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: one more
+    }
+    // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
+    __device__ __forceinline__ bool is_inside(int e, const Place& at) {
+        const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
+        return (at.u[2] + warpgroup * SECOND_H + r) < s.out[2] && p % EXTENT_W < RUN_W && (at.u[3] + warpgroup * SECOND_W + p % EXTENT_W) < s.out[3];
+    }
+    __device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
+        const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel, image = at.u[0];
+        (void)group, (void)first_channel, (void)image;
+#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))
+#define CHANNEL_OK(i) (CHANNEL(i) < COUT)
+        REAL parts[RESULT_ROWS][STATS] = {};
+        constexpr int BATCH = 2, VECTOR = RESULTS;
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            REAL v26[BATCH][VECTOR];
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+            v26[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
+            REAL r25[BATCH];
+            load_rows(r25, table + 0 + group * COUT + CHANNEL(0));
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+            v26[i][e] += r25[i];
+            REAL v27[BATCH][VECTOR];
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+            v27[i][e] = v26[i][e] * v26[i][e];
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+#pragma unroll
+            for (int i = 0; i < BATCH; i++)
+            if (is_inside(e, at)) {
+                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v27[i][e]);
+                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v26[i][e]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < RESULT_ROWS; i++) {
+#pragma unroll
+            for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
+        }
+#undef CHANNEL
+#undef CHANNEL_OK
+    }
+    __device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {
+#pragma unroll
+        for (int i = 0; i < RESULT_ROWS; i++) {
+#pragma unroll
+            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 1);
+#pragma unroll
+            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 2);
+            if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {
+#pragma unroll
+                for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel_at + i * 8] = parts[i][k];
+            }
+        }
+    }
+    __device__ __forceinline__ void finish() {
+        write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : 0));
+    }
+};
+
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+// WG: which of the texts; `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
+    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+    Held held;
+    held.group = warpgroup;
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
+    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
+    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    Place ahead = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
+        REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        for (int k = 0; k < KSTAGES; k++) {
+            held.wait(shared_address(&b.full[stage]), turn & 1, b);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
+            if (++stage == STAGES) { stage = 0; turn++; }
+        }
+        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
+        products_wait<0>();
+        settled(acc);
+        held.release(b);
+        if constexpr (BIASED) fragments.rows(at);
+        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
+        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+        } else
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if constexpr (BIASED)                         // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p++)
+#pragma unroll
+                        for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
+                            }
+                if constexpr (REDUCED)                        // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p += 2)
+#pragma unroll
+                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
+                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
+                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
+                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
+                        }
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++) {
+                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
+#pragma unroll
+                    for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
+                                const int px = r * CHUNK_WIDTH + i * 8 + column;
+#pragma unroll
+                                for (int m = 0; m < WARPS_N; m++)
+                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
+                            }
+                        }
+                }
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+    }
+    if constexpr (FRAGMENTS) fragments.finish();
+}
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, REAL* partial, const __grid_constant__ TensorMap boxes) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ Barriers b;
+    const int t = threadIdx.x;
+    const Operands operands{r0, rs0, partial};
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
+        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
+        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
+        barrier_fence();
+    }
+    TF_SEQUENCE();
+for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[0 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[256 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[128 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 6144))[384 + c] = 0.f;
+    __syncthreads();
+    const int role = __shfl_sync(~0u, t / 128, 0);
+    if (role == 0) { registers_give<88>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
+    else { registers_take<208>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
+}
+""", []
+
+KERNELS["moments_tail_3"] = "tf_moments_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, double* p2, const double* p3, const float* p4, double* p5, int n0, int n1, int n2, int n3, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const tf_index i3 = (t2 / 64);
+                const tf_index i4 = (t2 - (i3 * 64));
+                double a5 = 0.0;
+                for (tf_index r6 = 0; r6 < 2; ++r6) {
+                    const double v7 = (double)p0[(((i3 * n0) + i4) + (r6 * n1))];
+                    a5 += (v7);
+                }
+                const double v8 = (double)(a5);
+                tf_store(p1 + ((i3 * n0) + i4), v8);
+            }
+        }
+        else  {
+            const int block9 = block0 - count4;
+            const tf_index t10 = (tf_index)block9 * 256 + threadIdx.x;
+            if (t10 < count5) {
+                double a11 = 0.0;
+                for (tf_index r12 = 0; r12 < n2; ++r12) {
+                    double a13 = 0.0;
+                    for (tf_index r14 = 0; r14 < 2; ++r14) {
+                        const double v15 = (double)p0[(((r12 * n0) + t10) + (r14 * n1))];
+                        a13 += (v15);
+                    }
+                    const double v16 = (double)(a13);
+                    a11 += (v16);
+                }
+                const double v17 = (double)(a11 / (double)n2);
+                tf_store(p2 + t10, v17);
+            }
+        }
+    }
+    TF_CLUSTER_BARRIER();
+    for (int block18 = blockIdx.x; block18 < count6; block18 += gridDim.x) {
+         {
+            const int lane19 = threadIdx.x % 8;
+            const int slice20 = threadIdx.x / 8;
+            const tf_index o21 = (tf_index)block18 * 8 + lane19;
+            const tf_index o22 = min(o21, (tf_index)(count7 - 1));
+            double a23 = 0.0;
+            #pragma unroll 4
+            for (tf_index t24 = slice20; t24 < 64; t24 += 32) {
+                const double v25 = tf_load<double>(p3 + t24);
+                const float v26 = tf_load<float>(p4 + ((t24 * 128) + o22));
+                a23 += ((double)v25 * (double)v26);
+            }
+            const int s27 = slice20 * 8 + lane19;
+            tf_shared[s27] = (double)a23;
+            __syncthreads();
+            for (int half28 = 16; half28 > 0; half28 /= 2) {
+                if (slice20 < half28) {
+                    const int s29 = s27 + half28 * 8;
+                    a23 += (tf_shared[s29]);
+                    tf_shared[s27] = (double)a23;
+                }
+                __syncthreads();
+            }
+            if (slice20 == 0 && o21 < count7) {
+                const double v30 = (double)a23;
+                const double v31 = v30 * 3.8580246913580246e-05;
+                tf_store(p5 + o22, v31);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["prepare_3"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_14 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else  {
+            const int block5 = block0 - count3;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block5 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v9 = v8 * real1;
+                        v[j] = (float)v9;
+                    }
+                }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p2 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise"] = "tf_pointwise0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, float* p2, float* p3, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const tf_index i3 = (t2 / 128);
+                const tf_index i4 = (t2 - (i3 * 128));
+                const float v5 = tf_load<float>(p0 + ((i3 * n0) + i4));
+                const float v6 = v5 * 3.85802487e-05f;
+                tf_store(p1 + ((i3 * n0) + i4), v6);
+            }
+        }
+        else  {
+            const int block7 = block0 - count4;
+            const tf_index t8 = (tf_index)block7 * 256 + threadIdx.x;
+            if (t8 < count5) {
+                double a9 = 0.0;
+                for (tf_index r10 = 0; r10 < n1; ++r10) {
+                    const float v11 = tf_load<float>(p0 + ((r10 * n0) + t8));
+                    const float v12 = v11 * 3.85802487e-05f;
+                    a9 += (double)(v12);
+                }
+                const double v13 = (double)(a9);
+                const double v14 = v13 * 25920.0;
+                tf_store(p2 + t8, v14);
+                tf_store(p3 + t8, v14);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["dense_3"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+#define TF_ROUNDED_PRODUCT
+#ifdef __CUDACC_RTC__
+#define TF_TANH_INSTRUCTION
+#endif
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
+//   axis d: period 1 advance 1 taps 5
+//   axis h: period 1 advance 1 taps 5
+//   axis w: period 1 advance 1 taps 5
+constexpr int STORE_GROUPS = 1;
+constexpr int THREADS = 512;
+constexpr int LOADERS = 128;
+constexpr int CIN = 64;
+constexpr int COUT = 128;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 2;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 5;
+constexpr int FIRST_D = -4;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 5;
+constexpr int RUN_H = 5;
+constexpr int EXTENT_H = 9;
+constexpr int FIRST_H = -4;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 0;
+constexpr int TILE_W = 36;
+constexpr int RUN_W = 36;
+constexpr int EXTENT_W = 36;
+constexpr int FIRST_W = -4;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 1620;
+constexpr int RAW_PIXELS = 1620;
+constexpr int IN_W = 1;
+constexpr int PLANE = 1624;
+constexpr int RUN_PIXELS = 184;
+constexpr int LANES = 4;
+constexpr int VECTORS = 2;
+constexpr int TERMS = 1;
+constexpr int STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 8;
+constexpr int K_STEPS = 1;
+constexpr int KSTEPS = 8;
+constexpr int STAGES = 2;
+constexpr int RAW = 2;
+constexpr int PIECE = 1;
+constexpr int PIECES = 2;
+constexpr int SLABS = 3;
+constexpr int SLAB_BYTES = 20480;
+constexpr int TILE_BYTES = 2048;
+constexpr int OPERAND_TILES = 250;
+constexpr int BUFFERS = 2;
+constexpr int CHUNKS = 23;
+constexpr int CHUNK_WIDTH = 8;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 184;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 8;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 92;
+constexpr int STAGE_BYTES = 51968;
+constexpr int RAW_BYTES = 25984;
+constexpr int CHUNK_BYTES = 2048;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 61440;
+constexpr int RAW_AT = 165376;
+constexpr int CHUNKS_AT = 217344;
+constexpr int AHEAD_AT = 221440;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 221440;
+constexpr int PLACES_AT = 230144;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = false;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = true;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
+constexpr int LOAD = LOAD_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 25; }
+constexpr bool SKIPS = true;
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + r"""
+
+#ifdef __CUDACC__
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
+TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
+template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
+static __device__ __forceinline__ void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
+#ifdef __CUDACC__
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %94, 0;\nwgmma.mma_async.sync.aligned.m64n184k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91}, %92, %93, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]),"+f"(d[72]),"+f"(d[73]),"+f"(d[74]),"+f"(d[75]),"+f"(d[76]),"+f"(d[77]),"+f"(d[78]),"+f"(d[79]),"+f"(d[80]),"+f"(d[81]),"+f"(d[82]),"+f"(d[83]),"+f"(d[84]),"+f"(d[85]),"+f"(d[86]),"+f"(d[87]),"+f"(d[88]),"+f"(d[89]),"+f"(d[90]),"+f"(d[91]) : "l"(a), "l"(b), "r"(accumulate));
+#else
+    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
+#endif
+}""" + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    const float* r0; Strides rs0;
+    float* y0; Strides ys0;
+    REAL* partial;
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 468, 469, 470, 471, 472, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 756, 757, 758, 759, 760, 792, 793, 794, 795, 796, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1044, 1045, 1046, 1047, 1048, 1080, 1081, 1082, 1083, 1084, 1116, 1117, 1118, 1119, 1120, 1296, 1297, 1298, 1299, 1300, 1332, 1333, 1334, 1335, 1336, 1368, 1369, 1370, 1371, 1372, 1404, 1405, 1406, 1407, 1408, 1440, 1441, 1442, 1443, 1444};   // first pixel of each tap's window
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 25; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += warpgroup * (TILE_BYTES / 16);
+        const int* window = windows + part * 5;
+        products_begin();
+        {
+            product(acc[0], tiles + 0ll, pixels + (window[0] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 256ll, pixels + (window[1] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 512ll, pixels + (window[2] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 768ll, pixels + (window[3] + 0), 1);
+        }
+        {
+            product(acc[0], tiles + 1024ll, pixels + (window[4] + 0), 1);
+        }
+        products_commit();
+        products_wait<1>();
+        held.release(b);
+        held.slab = slab;
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+    if (!met) held.release(b);
+    held.stage = slot;
+}
+constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
+template <int WG> struct Fragments {
+    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
+};""" + "\n\n" + SHARED_15 + r"""
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ Barriers b;
+    const int t = threadIdx.x;
+    const Operands operands{r0, rs0, y0, ys0, partial};
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
+        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
+        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
+        barrier_fence();
+    }
+    for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)   // zeros after the last row; nobody writes there again
+    *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);
+    fence_proxy();
+    TF_SEQUENCE();
+for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[0 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[128 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[256 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[384 + c] = 0.f;
+    __syncthreads();
+    const int role = __shfl_sync(~0u, t / 128, 0);
+    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
+    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
+    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
+}
+""", []
+
+KERNELS["dense_tail_2"] = "tf_dense_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0, float* p1, const float* __restrict__ p2, float* p3, float* p4, const float* p5, float* p6, const float* p7, float* p8, int n0, int n1, int n2, int n3, int count0, int count1, int count2, int count3, int count4, int count5) {
+    __shared__ double tf_shared[1024];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const int lane2 = threadIdx.x % 8;
+            const int slice3 = threadIdx.x / 8;
+            const tf_index o4 = (tf_index)block1 * 8 + lane2;
+            const tf_index o5 = min(o4, (tf_index)(count3 - 1));
+            double a6 = 0.0;
+            double a7 = 0.0;
+            double a8 = 0.0;
+            double a9 = 0.0;
+            for (tf_index t10 = 0; t10 < n0; t10 += 256) {
+                const tf_index t13 = t10 + slice3;
+                double r12[8][3];
+                #pragma unroll
+                for (int u11 = 0; u11 < 8; ++u11) {
+                    const tf_index t14 = min(t13 + u11 * 32, (tf_index)(n0 - 1));
+                    const double v15 = (double)p0[(o5 + (t14 * n1))];
+                    const double v16 = (double)p0[((o5 + (t14 * n1)) + n2)];
+                    const double v17 = (double)p0[(((o5 + (t14 * n1)) + n2) + n2)];
+                    r12[u11][0] = v15;
+                    r12[u11][1] = v16;
+                    r12[u11][2] = v17;
+                }
+                __syncthreads();
+                #pragma unroll
+                for (int u11 = 0; u11 < 8; ++u11) {
+                    const bool b18 = t13 + u11 * 32 < n0;
+                    if (b18) {
+                        if (a6 == 0.0) a7 = r12[u11][1];
+                        const double d19 = r12[u11][1] - a7;
+                        a9 += r12[u11][2] + r12[u11][0] * d19 * d19;
+                        a8 += r12[u11][0] * d19;
+                        a6 += r12[u11][0];
+                    }
+                }
+            }
+            const int s20 = slice3 * 8 + lane2;
+            tf_shared[s20] = (double)a6;
+            tf_shared[(s20 + 256)] = (double)a7;
+            tf_shared[(s20 + 512)] = (double)a8;
+            tf_shared[(s20 + 768)] = (double)a9;
+            __syncthreads();
+            for (int half21 = 16; half21 > 0; half21 /= 2) {
+                if (slice3 < half21) {
+                    const int s22 = s20 + half21 * 8;
+                    if (a6 == 0.0) a7 = tf_shared[(s22 + 256)];
+                    const double d23 = tf_shared[(s22 + 256)] - a7;
+                    a9 += tf_shared[(s22 + 768)] + d23 * (2.0 * tf_shared[(s22 + 512)] + tf_shared[s22] * d23);
+                    a8 += tf_shared[(s22 + 512)] + tf_shared[s22] * d23;
+                    a6 += tf_shared[s22];
+                    tf_shared[s20] = (double)a6;
+                    tf_shared[(s20 + 256)] = (double)a7;
+                    tf_shared[(s20 + 512)] = (double)a8;
+                    tf_shared[(s20 + 768)] = (double)a9;
+                }
+                __syncthreads();
+            }
+            if (slice3 == 0 && o4 < count3) {
+                const double v24 = (double)(tf_max((a9 - a8 * a8 / (double)n3), 0.0) / tf_max((double)n3 - 0.0, 0.0));
+                const double v25 = v24 + 1.0000000000000001e-05;
+                const double v26 = tf_rsqrt(v25);
+                tf_store(p1 + o5, v26);
+                const float v27 = tf_load<float>(p2 + o5);
+                const double v28 = v26 * (double)v27;
+                tf_store(p3 + o5, v28);
+                const double v29 = v26 * v26;
+                const double v30 = v29 * v26;
+                const double v31 = v30 * (-0.5);
+                tf_store(p4 + o5, v31);
+                const float v32 = tf_load<float>(p5 + o5);
+                const double v33 = (double)v32 * v28;
+                const double v34 = -v33;
+                const double v35 = v34 * 2.4112654320987654e-06;
+                tf_store(p6 + o5, v35);
+            }
+            __syncthreads();
+        }
+        else  {
+            const int block36 = block0 - count4;
+            const int lane37 = threadIdx.x % 8;
+            const int slice38 = threadIdx.x / 8;
+            const tf_index o39 = (tf_index)block36 * 8 + lane37;
+            const tf_index o40 = min(o39, (tf_index)(count5 - 1));
+            double a41 = 0.0;
+            for (tf_index t42 = 0; t42 < n0; t42 += 256) {
+                const tf_index t45 = t42 + slice38;
+                double r44[8][1];
+                #pragma unroll
+                for (int u43 = 0; u43 < 8; ++u43) {
+                    const tf_index t46 = min(t45 + u43 * 32, (tf_index)(n0 - 1));
+                    const double v47 = (double)p7[(o40 + (t46 * n1))];
+                    r44[u43][0] = v47;
+                }
+                __syncthreads();
+                #pragma unroll
+                for (int u43 = 0; u43 < 8; ++u43) {
+                    const bool b48 = t45 + u43 * 32 < n0;
+                    if (b48) {
+                        a41 += (r44[u43][0]);
+                    }
+                }
+            }
+            const int s49 = slice38 * 8 + lane37;
+            tf_shared[s49] = (double)a41;
+            __syncthreads();
+            for (int half50 = 16; half50 > 0; half50 /= 2) {
+                if (slice38 < half50) {
+                    const int s51 = s49 + half50 * 8;
+                    a41 += (tf_shared[s51]);
+                    tf_shared[s49] = (double)a41;
+                }
+                __syncthreads();
+            }
+            if (slice38 == 0 && o39 < count5) {
+                const double v52 = (double)(a41 / (double)n3);
+                tf_store(p8 + o40, v52);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_2"] = "tf_pointwise0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* p0, const float* p1, const float* p2, double* p3, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x / 256;
+            const int slice2 = threadIdx.x % 256;
+            const int block3 = block0 / n0;
+            const int split4 = block0 % n0;
+            const tf_index o5 = (tf_index)block3 * 1 + lane1;
+            const tf_index o6 = min(o5, (tf_index)(count1 - 1));
+            double a7 = 0.0;
+            const tf_index t8 = (tf_index)split4 * n2;
+            const tf_index t9 = min(t8 + n2, (tf_index)n1);
+            #pragma unroll 4
+            for (tf_index t10 = (t8 + slice2); t10 < t9; t10 += 256) {
+                const tf_index i11 = tf_quotient_of(t10, d0);
+                const tf_index i12 = (t10 - (i11 * n0));
+                const tf_index i13 = (i12 * 4);
+                const tf_index i14 = tf_quotient_of(i11, d1);
+                const tf_index i15 = (i11 - (i14 * n3));
+                const tf_index i16 = tf_quotient_of(i14, d2);
+                const tf_index i17 = (i14 - (i16 * n4));
+                const float v18 = tf_load<float>(p0 + ((i16 * n5) + o6));
+                const tf_index i19 = (((((i16 * n6) + (o6 * n7)) + (i17 * n8)) + (i15 * n3)) + i13);
+                const tf_vector<float, 4> q20 = *(const tf_vector<float, 4>*)(p1 + i19);
+                const float v21 = tf_load<float>(p2 + o6);
+                const float v22 = tf_to<float>(q20.lane[0]) - v21;
+                const float v23 = tf_to<float>(q20.lane[1]) - v21;
+                const float v24 = tf_to<float>(q20.lane[2]) - v21;
+                const float v25 = tf_to<float>(q20.lane[3]) - v21;
+                const float v26 = v18 * v22;
+                const float v27 = v18 * v23;
+                const float v28 = v18 * v24;
+                const float v29 = v18 * v25;
+                a7 += (double)(((v26 + v27) + (v28 + v29)));
+            }
+            const int s30 = slice2 * 1 + lane1;
+            tf_shared[s30] = (double)a7;
+            __syncthreads();
+            for (int half31 = 128; half31 > 0; half31 /= 2) {
+                if (slice2 < half31) {
+                    const int s32 = s30 + half31 * 1;
+                    a7 += (tf_shared[s32]);
+                    tf_shared[s30] = (double)a7;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o5 < count1) {
+                p3[((split4 * n5) + o6)] = (double)a7;
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_3"] = "tf_pointwise1", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise1(const double* p0, const float* p1, float* p2, const float* __restrict__ p3, const float* p4, float* p5, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                double a3 = 0.0;
+                for (tf_index r4 = 0; r4 < n1; ++r4) {
+                    const double v5 = (double)p0[(t2 + (r4 * n0))];
+                    a3 += (v5);
+                }
+                const float v6 = (float)(a3);
+                const float v7 = tf_load<float>(p1 + t2);
+                const float v8 = v6 * v7;
+                tf_store(p2 + t2, v8);
+            }
+        }
+        else  {
+            const int block9 = block0 - count4;
+            const tf_index t10 = (tf_index)block9 * 256 + threadIdx.x;
+            if (t10 < count5) {
+                double a11 = 0.0;
+                for (tf_index r12 = 0; r12 < n1; ++r12) {
+                    const double v13 = (double)p0[(t10 + (r12 * n0))];
+                    a11 += (v13);
+                }
+                const float v14 = (float)(a11);
+                const float v15 = tf_load<float>(p3 + t10);
+                const float v16 = v14 * v15;
+                const float v17 = tf_load<float>(p4 + t10);
+                const float v18 = v16 * v17;
+                const float v19 = v18 * 4.82253108e-06f;
+                tf_store(p5 + t10, v19);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_4"] = "tf_pointwise0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* p0, const float* p1, const float* p2, const float* p3, const float* p4, const float* p5, float* p6, double* p7, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, int count2, int count3, int count4, int count5, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const tf_index i3 = tf_quotient_of(t2, d0);
+                const tf_index i4 = (t2 - (i3 * n0));
+                const tf_index i5 = (i4 * 4);
+                const tf_index i6 = tf_quotient_of(i3, d1);
+                const tf_index i7 = (i3 - (i6 * n1));
+                const tf_index i8 = tf_quotient_of(i6, d2);
+                const tf_index i9 = (i6 - (i8 * n2));
+                const tf_index i10 = (i8 / 128);
+                const tf_index i11 = (i8 - (i10 * 128));
+                const float v12 = tf_load<float>(p0 + ((i10 * n3) + i11));
+                const float v13 = tf_load<float>(p1 + i11);
+                const float v14 = v12 * v13;
+                const tf_index i15 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
+                const tf_vector<float, 4> q16 = *(const tf_vector<float, 4>*)(p2 + i15);
+                const float v17 = tf_load<float>(p3 + i11);
+                const float v18 = tf_to<float>(q16.lane[0]) - v17;
+                const float v19 = tf_to<float>(q16.lane[1]) - v17;
+                const float v20 = tf_to<float>(q16.lane[2]) - v17;
+                const float v21 = tf_to<float>(q16.lane[3]) - v17;
+                const float v22 = tf_load<float>(p4 + i11);
+                const float v23 = v18 * v22;
+                const float v24 = v19 * v22;
+                const float v25 = v20 * v22;
+                const float v26 = v21 * v22;
+                const float v27 = v14 + v23;
+                const float v28 = v14 + v24;
+                const float v29 = v14 + v25;
+                const float v30 = v14 + v26;
+                const float v31 = tf_load<float>(p5 + i11);
+                const float v32 = v27 + v31;
+                const float v33 = v28 + v31;
+                const float v34 = v29 + v31;
+                const float v35 = v30 + v31;
+                const float v36 = v32 * 2.0f;
+                const float v37 = v33 * 2.0f;
+                const float v38 = v34 * 2.0f;
+                const float v39 = v35 * 2.0f;
+                const tf_index i40 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
+                tf_vector<float, 4> q41;
+                tf_from(q41.lane[0], v36);
+                tf_from(q41.lane[1], v37);
+                tf_from(q41.lane[2], v38);
+                tf_from(q41.lane[3], v39);
+                *(tf_vector<float, 4>*)(p6 + i40) = q41;
+            }
+        }
+        else  {
+            const int block42 = block0 - count4;
+            const int lane43 = threadIdx.x / 256;
+            const int slice44 = threadIdx.x % 256;
+            const int block45 = block42 / n0;
+            const int split46 = block42 % n0;
+            const tf_index o47 = (tf_index)block45 * 1 + lane43;
+            const tf_index o48 = min(o47, (tf_index)(count5 - 1));
+            double a49 = 0.0;
+            const tf_index t50 = (tf_index)split46 * n8;
+            const tf_index t51 = min(t50 + n8, (tf_index)n7);
+            #pragma unroll 4
+            for (tf_index t52 = (t50 + slice44); t52 < t51; t52 += 256) {
+                const tf_index i53 = tf_quotient_of(t52, d0);
+                const tf_index i54 = (t52 - (i53 * n0));
+                const tf_index i55 = (i54 * 4);
+                const tf_index i56 = tf_quotient_of(i53, d1);
+                const tf_index i57 = (i53 - (i56 * n1));
+                const tf_index i58 = tf_quotient_of(i56, d2);
+                const tf_index i59 = (i56 - (i58 * n2));
+                const float v60 = tf_load<float>(p0 + ((i58 * n3) + o48));
+                const float v61 = tf_load<float>(p1 + o48);
+                const float v62 = v60 * v61;
+                const tf_index i63 = (((((i58 * n4) + (o48 * n5)) + (i59 * n6)) + (i57 * n1)) + i55);
+                const tf_vector<float, 4> q64 = *(const tf_vector<float, 4>*)(p2 + i63);
+                const float v65 = tf_load<float>(p3 + o48);
+                const float v66 = tf_to<float>(q64.lane[0]) - v65;
+                const float v67 = tf_to<float>(q64.lane[1]) - v65;
+                const float v68 = tf_to<float>(q64.lane[2]) - v65;
+                const float v69 = tf_to<float>(q64.lane[3]) - v65;
+                const float v70 = tf_load<float>(p4 + o48);
+                const float v71 = v66 * v70;
+                const float v72 = v67 * v70;
+                const float v73 = v68 * v70;
+                const float v74 = v69 * v70;
+                const float v75 = v62 + v71;
+                const float v76 = v62 + v72;
+                const float v77 = v62 + v73;
+                const float v78 = v62 + v74;
+                const float v79 = tf_load<float>(p5 + o48);
+                const float v80 = v75 + v79;
+                const float v81 = v76 + v79;
+                const float v82 = v77 + v79;
+                const float v83 = v78 + v79;
+                const float v84 = v80 * 2.0f;
+                const float v85 = v81 * 2.0f;
+                const float v86 = v82 * 2.0f;
+                const float v87 = v83 * 2.0f;
+                a49 += (double)(((v84 + v85) + (v86 + v87)));
+            }
+            const int s88 = slice44 * 1 + lane43;
+            tf_shared[s88] = (double)a49;
+            __syncthreads();
+            for (int half89 = 128; half89 > 0; half89 /= 2) {
+                if (slice44 < half89) {
+                    const int s90 = s88 + half89 * 1;
+                    a49 += (tf_shared[s90]);
+                    tf_shared[s88] = (double)a49;
+                }
+                __syncthreads();
+            }
+            if (slice44 == 0 && o47 < count5) {
+                p7[((split46 * n3) + o48)] = (double)a49;
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_5"] = "tf_pointwise1", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise1(const double* p0, float* p1, int n0, int n1, int count0, int count1) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            double a5 = 0.0;
+            for (tf_index t6 = 0; t6 < n1; t6 += 256) {
+                const tf_index t9 = t6 + slice2;
+                double r8[8][1];
+                #pragma unroll
+                for (int u7 = 0; u7 < 8; ++u7) {
+                    const tf_index t10 = min(t9 + u7 * 32, (tf_index)(n1 - 1));
+                    const double v11 = (double)p0[(o4 + (t10 * n0))];
+                    r8[u7][0] = v11;
+                }
+                __syncthreads();
+                #pragma unroll
+                for (int u7 = 0; u7 < 8; ++u7) {
+                    const bool b12 = t9 + u7 * 32 < n1;
+                    if (b12) {
+                        a5 += (r8[u7][0]);
+                    }
+                }
+            }
+            const int s13 = slice2 * 8 + lane1;
+            tf_shared[s13] = (double)a5;
+            __syncthreads();
+            for (int half14 = 16; half14 > 0; half14 /= 2) {
+                if (slice2 < half14) {
+                    const int s15 = s13 + half14 * 8;
+                    a5 += (tf_shared[s15]);
+                    tf_shared[s13] = (double)a5;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v16 = (double)(a5);
+                tf_store(p1 + o4, v16);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["correlate_groups"] = "tf_correlate_groups", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}""" + "\n\n" + SHARED_6 + r"""
+
+#ifdef __CUDACC__
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
+TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
+template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
+TF_PTX void product(float (&d)[32], const unsigned (&a)[4], unsigned long long b) {
+#ifdef __CUDACC__
+    asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 0, 0;\nwgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32, %33, %34, %35}, %36, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+#else
+    multiply_rows(d, a, b);
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const float* __restrict__ p0, const float* p1, float* p2, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, tf_divisor d0) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    unsigned* const turned = (unsigned*)shared;  // [channel][position of the ring]
+    unsigned char* const still = shared + 66560;  // [slot][plane][position / 4][channel][position % 4]
+    unsigned long long* const full = (unsigned long long*)(shared + 132608), *const empty = full + 4;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 4; ++i) barrier_init(shared_address(full + i), 128), barrier_init(shared_address(empty + i), 256);
+        barrier_fence();
+    }
+    __syncthreads();
+    TF_SEQUENCE();
+    const int q0 = ((int)blockIdx.x / 5);
+    const int tap1 = ((int)blockIdx.x - (q0 * 5));
+    const int q2 = (q0 / 5);
+    const int tap3 = (q0 - (q2 * 5));
+    const int slice4 = q2;
+    const int n_5 = 0;
+    const int n_6 = (tap3 == 4 ? n3 : (tap3 == 3 ? n2 : (tap3 == 2 ? n1 : (tap3 == 1 ? 1 : 0))));
+    const int n_7 = n0;
+    const int n_8 = 0;
+    const int n_9 = (tap1 == 4 ? n3 : (tap1 == 3 ? n2 : (tap1 == 2 ? n1 : (tap1 == 1 ? 1 : 0))));
+    const int n_10 = n4;
+    const int positions11 = (((n0 * n_7) * n_10) * n5);
+    const int begin12 = (slice4 * n6);
+    const int end13 = min(begin12 + n6, positions11);
+    const int lane14 = (int)threadIdx.x % 32;
+    const int t15 = lane14 % 4;
+    const int g16 = lane14 / 4;
+    const int warp17 = (int)threadIdx.x / 32 % 4;
+    const int role18 = (int)threadIdx.x / 128;
+    int slot = 0, round = 0;
+    if (role18 >= 2) {
+        registers_give<88>();
+        float next_turned[16], next_still[1][32];
+        int turned_image = 0, turned_column = 0, turned_outer0 = 0, turned_outer1 = 0;
+        bool turned_inside = false;
+        int still_image = 0, still_column = 0, still_outer0 = 0, still_outer1 = 0;
+        bool still_inside = false;
+         {
+             {
+                const int position19 = ((begin12 - 4) + lane14);
+                turned_inside = position19 >= 0 && position19 < positions11;
+                if (turned_inside) {
+                    const int row20 = tf_quotient_of(position19, d0);
+                    turned_column = position19 - row20 * n5;
+                    const int q21 = row20 / n_10;
+                    const int u22 = row20 - q21 * n_10;
+                    turned_outer1 = (n_8 + u22);
+                    const int q23 = q21 / n_7;
+                    const int u24 = q21 - q23 * n_7;
+                    turned_outer0 = (n_5 + u24);
+                    turned_image = q23;
+                }
+            }
+            for (int j = 0; j < 16; ++j) next_turned[j] = 0.0f;
+             {
+                const int w25 = turned_column;
+                if (turned_inside && w25 < n4) {
+                    #pragma unroll
+                    for (int j = 0; j < 16; ++j) {
+                        const int channel26 = warp17 + j * 4;
+                        if (channel26 < 64) {
+                            const int c27 = channel26;
+                            const float v28 = tf_load<float>(p0 + (((((turned_image * n7) + (c27 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w25));
+                            next_turned[j] = (float)v28;
+                        }
+                    }
+                }
+            }
+            #pragma unroll
+            for (int j = 0; j < 16; ++j)
+                turned[(warp17 + j * 4) * 260 + (0 & 255) + lane14] = round_tf32(next_turned[j]);
+        }
+        const int first29 = begin12;
+         {
+            const int position30 = ((first29 + 32 - 4) + lane14);
+            turned_inside = position30 >= 0 && position30 < positions11;
+            if (turned_inside) {
+                const int row31 = tf_quotient_of(position30, d0);
+                turned_column = position30 - row31 * n5;
+                const int q32 = row31 / n_10;
+                const int u33 = row31 - q32 * n_10;
+                turned_outer1 = (n_8 + u33);
+                const int q34 = q32 / n_7;
+                const int u35 = q32 - q34 * n_7;
+                turned_outer0 = (n_5 + u35);
+                turned_image = q34;
+            }
+        }
+         {
+            const int position36 = (first29 + lane14);
+            still_inside = position36 >= 0 && position36 < positions11;
+            if (still_inside) {
+                const int row37 = tf_quotient_of(position36, d0);
+                still_column = position36 - row37 * n5;
+                const int q38 = row37 / n_10;
+                const int u39 = row37 - q38 * n_10;
+                still_outer1 = (n_9 + u39);
+                const int q40 = q38 / n_7;
+                const int u41 = q38 - q40 * n_7;
+                still_outer0 = (n_6 + u41);
+                still_image = q40;
+            }
+        }
+        for (int p = first29; p < end13; p += 32) {
+            for (int j = 0; j < 16; ++j) next_turned[j] = 0.0f;
+             {
+                const int w42 = turned_column;
+                if (turned_inside && w42 < n4) {
+                    #pragma unroll
+                    for (int j = 0; j < 16; ++j) {
+                        const int channel43 = warp17 + j * 4;
+                        if (channel43 < 64) {
+                            const int c44 = channel43;
+                            const float v45 = tf_load<float>(p0 + (((((turned_image * n7) + (c44 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w42));
+                            next_turned[j] = (float)v45;
+                        }
+                    }
+                }
+            }
+            for (int j = 0; j < 32; ++j) next_still[0][j] = 0.0f;
+             {
+                const int w46 = still_column;
+                if (still_inside && w46 < n5) {
+                    #pragma unroll
+                    for (int j = 0; j < 32; ++j) {
+                        const int channel47 = warp17 + j * 4;
+                        if (channel47 < 128) {
+                            const int c48 = channel47;
+                            const float v49 = tf_load<float>(p1 + (((((still_image * n10) + (c48 * n11)) + (still_outer0 * n12)) + (still_outer1 * n5)) + w46));
+                            next_still[0][j] = (float)v49;
+                        }
+                    }
+                }
+            }
+             {
+                const int position50 = ((p + 32 + 32 - 4) + lane14);
+                turned_inside = position50 >= 0 && position50 < positions11;
+                if (turned_inside) {
+                    const int row51 = tf_quotient_of(position50, d0);
+                    turned_column = position50 - row51 * n5;
+                    const int q52 = row51 / n_10;
+                    const int u53 = row51 - q52 * n_10;
+                    turned_outer1 = (n_8 + u53);
+                    const int q54 = q52 / n_7;
+                    const int u55 = q52 - q54 * n_7;
+                    turned_outer0 = (n_5 + u55);
+                    turned_image = q54;
+                }
+            }
+             {
+                const int position56 = (p + 32 + lane14);
+                still_inside = position56 >= 0 && position56 < positions11;
+                if (still_inside) {
+                    const int row57 = tf_quotient_of(position56, d0);
+                    still_column = position56 - row57 * n5;
+                    const int q58 = row57 / n_10;
+                    const int u59 = row57 - q58 * n_10;
+                    still_outer1 = (n_9 + u59);
+                    const int q60 = q58 / n_7;
+                    const int u61 = q58 - q60 * n_7;
+                    still_outer0 = (n_6 + u61);
+                    still_image = q60;
+                }
+            }
+            if (round > 0) barrier_wait(shared_address(empty + slot), (round - 1) & 1);
+            #pragma unroll
+            for (int j = 0; j < 16; ++j)
+                turned[(warp17 + j * 4) * 260 + ((p - begin12 + 32) & 255) + lane14] = round_tf32(next_turned[j]);
+            #pragma unroll
+            for (int s = 0; s < 1; ++s)
+            #pragma unroll
+            for (int j = 0; j < 32; ++j)
+                    *(unsigned*)(still + slot * 16512 + (s * 8 + lane14 / 4) * 2064 + (warp17 + j * 4) * 16 + t15 * 4) = round_tf32(next_still[s][j]);
+            fence_proxy();
+            barrier_arrive(shared_address(full + slot));
+            if ((slot += 1) >= 4) slot -= 4, ++round;
+        }
+        return;
+    }
+    registers_take<208>();
+    unsigned a[2][4];
+    float sums[5][32] = {};
+    const int first62 = t15;
+    const unsigned* const mine = turned + (warp17 * 16 + g16) * 260;
+    for (int p = begin12; p < end13; p += 32) {
+        barrier_wait(shared_address(full + slot), round & 1);
+        const unsigned here = shared_address(still) + slot * 16512 + role18 * 1024;
+        const int from63 = p - begin12 + first62;
+         {
+            products_wait<1>();
+            const int at = (from63 + 0) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[0], a[0], descriptor(here + 0, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            if (p > begin12) barrier_arrive(shared_address(empty + (slot ? slot - 1 : 3)));
+            const int at = (from63 + 1) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[1], a[1], descriptor(here + 0, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = (from63 + 2) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[2], a[0], descriptor(here + 0, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = (from63 + 3) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[3], a[1], descriptor(here + 0, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = (from63 + 4) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[4], a[0], descriptor(here + 0, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 0 + 8)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[0], a[1], descriptor(here + 4128, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 1 + 8)) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[1], a[0], descriptor(here + 4128, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 2 + 8)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[2], a[1], descriptor(here + 4128, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 3 + 8)) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[3], a[0], descriptor(here + 4128, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 4 + 8)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[4], a[1], descriptor(here + 4128, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 0 + 16)) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[0], a[0], descriptor(here + 8256, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 1 + 16)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[1], a[1], descriptor(here + 8256, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 2 + 16)) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[2], a[0], descriptor(here + 8256, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 3 + 16)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[3], a[1], descriptor(here + 8256, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 4 + 16)) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[4], a[0], descriptor(here + 8256, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 0 + 24)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[0], a[1], descriptor(here + 12384, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 1 + 24)) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[1], a[0], descriptor(here + 12384, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 2 + 24)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[2], a[1], descriptor(here + 12384, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 3 + 24)) & 255, later = (at + 4) & 255;
+            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[3], a[0], descriptor(here + 12384, 2064, 128));
+            products_commit();
+        }
+         {
+            products_wait<1>();
+            const int at = ((from63 + 4 + 24)) & 255, later = (at + 4) & 255;
+            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            products_begin();
+            product(sums[4], a[1], descriptor(here + 12384, 2064, 128));
+            products_commit();
+        }
+        if ((slot += 1) >= 4) slot -= 4, ++round;
+    }
+    products_wait<0>();
+    #pragma unroll
+    for (int i = 0; i < 32; ++i)
+        landed(sums[0][i]);
+    #pragma unroll
+    for (int i = 0; i < 32; ++i)
+        landed(sums[1][i]);
+    #pragma unroll
+    for (int i = 0; i < 32; ++i)
+        landed(sums[2][i]);
+    #pragma unroll
+    for (int i = 0; i < 32; ++i)
+        landed(sums[3][i]);
+    #pragma unroll
+    for (int i = 0; i < 32; ++i)
+        landed(sums[4][i]);
+    const long long to64 = (long long)slice4 * n13 + (((tap3 * 5) + tap1) * 5);
+    const int row65 = warp17 * 16 + g16;
+    const int column66 = (2 * t15 + role18 * 64);
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) {
+        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
+        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 4] = sums[0][i];
+    }
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) {
+        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
+        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 3] = sums[1][i];
+    }
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) {
+        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
+        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 2] = sums[2][i];
+    }
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) {
+        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
+        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 1] = sums[3][i];
+    }
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) {
+        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
+        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 0] = sums[4][i];
+    }
+}
+""", []
+
+KERNELS["correlate_tail"] = "tf_correlate_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = tf_quotient_of(i2, d0);
+                const tf_index i5 = (i2 - (i4 * n0));
+                const tf_index i6 = tf_quotient_of(i4, d0);
+                const tf_index i7 = (i4 - (i6 * n0));
+                const tf_index i8 = tf_quotient_of(i6, d1);
+                const tf_index i9 = (i6 - (i8 * n1));
+                double a10 = 0.0;
+                for (tf_index r11 = 0; r11 < n6; ++r11) {
+                    const double v12 = (double)p0[((((((i8 * n3) + (i9 * n4)) + (i7 * n5)) + (i5 * n0)) + i3) + (r11 * n2))];
+                    a10 += (v12);
+                }
+                const float v13 = (float)(a10);
+                tf_store(p1 + (((((i8 * n3) + (i9 * n4)) + (i7 * n5)) + (i5 * n0)) + i3), v13);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["prepare_4"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_14 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else  {
+            const int block5 = block0 - count3;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block5 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v9 = v8 * real1;
+                        v[j] = (float)v9;
+                    }
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+                }
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["dense_4"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
+//   axis d: period 1 advance 1 taps 5
+//   axis h: period 1 advance 1 taps 5
+//   axis w: period 1 advance 1 taps 5
+constexpr int STORE_GROUPS = 1;
+constexpr int THREADS = 512;
+constexpr int LOADERS = 128;
+constexpr int CIN = 64;
+constexpr int COUT = 128;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 2;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 5;
+constexpr int FIRST_D = -4;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 3;
+constexpr int RUN_H = 3;
+constexpr int EXTENT_H = 7;
+constexpr int FIRST_H = -4;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 0;
+constexpr int TILE_W = 20;
+constexpr int RUN_W = 20;
+constexpr int EXTENT_W = 24;
+constexpr int FIRST_W = -4;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 840;
+constexpr int RAW_PIXELS = 840;
+constexpr int IN_W = 1;
+constexpr int PLANE = 840;
+constexpr int RUN_PIXELS = 72;
+constexpr int LANES = 4;
+constexpr int VECTORS = 2;
+constexpr int TERMS = 2;
+constexpr int STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 8;
+constexpr int K_STEPS = 1;
+constexpr int KSTEPS = 8;
+constexpr int STAGES = 2;
+constexpr int RAW = 2;
+constexpr int PIECE = 1;
+constexpr int PIECES = 2;
+constexpr int SLABS = 2;
+constexpr int SLAB_BYTES = 40960;
+constexpr int TILE_BYTES = 4096;
+constexpr int OPERAND_TILES = 250;
+constexpr int BUFFERS = 2;
+constexpr int CHUNKS = 9;
+constexpr int CHUNK_WIDTH = 8;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 72;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 8;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 36;
+constexpr int STAGE_BYTES = 53760;
+constexpr int RAW_BYTES = 13440;
+constexpr int CHUNK_BYTES = 2048;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 81920;
+constexpr int RAW_AT = 189440;
+constexpr int CHUNKS_AT = 216320;
+constexpr int AHEAD_AT = 220416;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 220416;
+constexpr int PLACES_AT = 229120;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = false;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = true;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
+constexpr int LOAD = LOAD_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 25; }
+constexpr bool SKIPS = true;
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_13 + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    const float* r0; Strides rs0;
+    float* y0; Strides ys0;
+    REAL* partial;
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 25; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += warpgroup * (TILE_BYTES / 16);
+        const int* window = windows + part * 5;
+        products_begin();
+        product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 1680ll, 1);
+        product(acc[0], tiles + 640ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 1680ll, 1);
+        product(acc[0], tiles + 1152ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 1680ll, 1);
+        product(acc[0], tiles + 1664ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 1680ll, 1);
+        product(acc[0], tiles + 2176ll, pixels + window[4] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 1680ll, 1);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 0ll, 1);
+        products_commit();
+        products_wait<0>();
+        promote(acc[0], total[0]);
+        held.slab = slab;
+        held.release(b);
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+    if (!met) held.release(b);
+    held.stage = slot;
+    held.release(b);
+}
+constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
+template <int WG> struct Fragments {
+    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
+};""" + "\n\n" + SHARED_15 + r"""
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ Barriers b;
+    const int t = threadIdx.x;
+    const Operands operands{r0, rs0, y0, ys0, partial};
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
+        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
+        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
+        barrier_fence();
+    }
+    TF_SEQUENCE();
+for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[0 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[128 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[256 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[384 + c] = 0.f;
+    __syncthreads();
+    const int role = __shfl_sync(~0u, t / 128, 0);
+    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
+    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
+    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
+}
+""", []
+
+KERNELS["correlate"] = "tf_correlate", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+#ifdef __CUDACC_RTC__
+TF_FUNCTION unsigned tf_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+TF_FUNCTION void tf_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#else
+TF_FUNCTION unsigned tf_tf32(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return (u + 0x1000u) & 0xffffe000u; }
+TF_FUNCTION void tf_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { tf_host_mma(c, a, b); }
+#endif
+
+// Each factor as the sum of two TF32 numbers: 22 bits, as exact as fp32 products need.
+TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)[2]) {
+    unsigned a[4], al[4], b[2], bl[2];
+    for (int i = 0; i < 4; ++i) a[i] = tf_tf32(x[i]), al[i] = tf_tf32(x[i] - __uint_as_float(a[i]));
+    for (int i = 0; i < 2; ++i) b[i] = tf_tf32(y[i]), bl[i] = tf_tf32(y[i] - __uint_as_float(b[i]));
+    tf_mma(c, al, b);
+    tf_mma(c, a, bl);
+    tf_mma(c, a, b);
+}
+
+#ifdef __CUDACC_RTC__
+extern __shared__ __align__(16) float tf_tiles[];
+#else
+static float tf_tiles[17664];
+#endif
+__device__ const int tf_table_22[] = {-4, -2, 0};
+__device__ const int tf_table_24[] = {1, 1, 0};
+__device__ const int tf_table_58[] = {4, 2, 0};
+__device__ const int tf_table_60[] = {3, 1, -1};
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate(const float* __restrict__ p0, const float* p1, float* p2, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, tf_divisor d0) {
+    TF_SEQUENCE();
+    float* const turned = tf_tiles;
+    float* const still = tf_tiles + 8448;
+    const int q0 = ((int)blockIdx.x / 3);
+    const int bundle1 = ((int)blockIdx.x - (q0 * 3));
+    const int q2 = (q0 / 5);
+    const int tap3 = (q0 - (q2 * 5));
+    const int q4 = (q2 / 5);
+    const int tap5 = (q2 - (q4 * 5));
+    const int slice6 = q4;
+    const int n_7 = 0;
+    const int n_8 = (tap5 == 4 ? n3 : (tap5 == 3 ? n2 : (tap5 == 2 ? n1 : (tap5 == 1 ? 1 : 0))));
+    const int n_9 = n0;
+    const int n_10 = 0;
+    const int n_11 = (tap3 == 4 ? n3 : (tap3 == 3 ? n2 : (tap3 == 2 ? n1 : (tap3 == 1 ? 1 : 0))));
+    const int n_12 = n4;
+    const int positions13 = (((n0 * n_9) * n_12) * n5);
+    const int begin14 = (slice6 * n6);
+    const int end15 = min(begin14 + n6, positions13);
+    const int lane16 = (int)threadIdx.x % 32;
+    const int t17 = lane16 % 4;
+    const int g18 = lane16 / 4;
+    const int warp19 = (int)threadIdx.x / 32;
+    const int warp_row20 = (warp19 / 4) * 32;
+    const int warp_column21 = (warp19 % 4) * 32;
+    const int t_23 = tf_table_22[bundle1];
+    const int t_25 = tf_table_24[bundle1];
+    float sums[2][2][4][4] = {};
+    float next_turned[8], next_still[1][16];
+    int turned_image = 0, turned_column = 0, turned_outer0 = 0, turned_outer1 = 0;
+    bool turned_inside = false;
+    int still_image = 0, still_column = 0, still_outer0 = 0, still_outer1 = 0;
+    bool still_inside = false;
+     {
+         {
+            const int position26 = ((begin14 + t_23) + lane16);
+            turned_inside = position26 >= 0 && position26 < positions13;
+            if (turned_inside) {
+                const int row27 = tf_quotient_of(position26, d0);
+                turned_column = position26 - row27 * n5;
+                const int q28 = row27 / n_12;
+                const int u29 = row27 - q28 * n_12;
+                turned_outer1 = (n_10 + u29);
+                const int q30 = q28 / n_9;
+                const int u31 = q28 - q30 * n_9;
+                turned_outer0 = (n_7 + u31);
+                turned_image = q30;
+            }
+        }
+        for (int j = 0; j < 8; ++j) next_turned[j] = 0.0f;
+         {
+            const int w32 = turned_column;
+            if (turned_inside && w32 < n4) {
+                #pragma unroll
+                for (int j = 0; j < 8; ++j) {
+                    const int channel33 = warp19 + j * 8;
+                    if (channel33 < 64) {
+                        const int c34 = channel33;
+                        const float v35 = tf_load<float>(p0 + (((((turned_image * n7) + (c34 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w32));
+                        next_turned[j] = (float)v35;
+                    }
+                }
+            }
+        }
+        for (int j = 0; j < 8; ++j) turned[(warp19 + j * 8) * 132 + (0 & 127) + lane16] = next_turned[j];
+    }
+    int stage = 0;
+    for (int p = begin14 - 32; p < end15; p += 32) {
+        const int from36 = p - begin14;
+         {
+            const int position37 = ((p + 64 + t_23) + lane16);
+            turned_inside = position37 >= 0 && position37 < positions13;
+            if (turned_inside) {
+                const int row38 = tf_quotient_of(position37, d0);
+                turned_column = position37 - row38 * n5;
+                const int q39 = row38 / n_12;
+                const int u40 = row38 - q39 * n_12;
+                turned_outer1 = (n_10 + u40);
+                const int q41 = q39 / n_9;
+                const int u42 = q39 - q41 * n_9;
+                turned_outer0 = (n_7 + u42);
+                turned_image = q41;
+            }
+        }
+        for (int j = 0; j < 8; ++j) next_turned[j] = 0.0f;
+         {
+            const int w43 = turned_column;
+            if (turned_inside && w43 < n4) {
+                #pragma unroll
+                for (int j = 0; j < 8; ++j) {
+                    const int channel44 = warp19 + j * 8;
+                    if (channel44 < 64) {
+                        const int c45 = channel44;
+                        const float v46 = tf_load<float>(p0 + (((((turned_image * n7) + (c45 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w43));
+                        next_turned[j] = (float)v46;
+                    }
+                }
+            }
+        }
+         {
+            const int position47 = (p + 32 + lane16);
+            still_inside = position47 >= 0 && position47 < positions13;
+            if (still_inside) {
+                const int row48 = tf_quotient_of(position47, d0);
+                still_column = position47 - row48 * n5;
+                const int q49 = row48 / n_12;
+                const int u50 = row48 - q49 * n_12;
+                still_outer1 = (n_11 + u50);
+                const int q51 = q49 / n_9;
+                const int u52 = q49 - q51 * n_9;
+                still_outer0 = (n_8 + u52);
+                still_image = q51;
+            }
+        }
+        for (int j = 0; j < 16; ++j) next_still[0][j] = 0.0f;
+         {
+            const int w53 = still_column;
+            if (still_inside && w53 < n5) {
+                #pragma unroll
+                for (int j = 0; j < 16; ++j) {
+                    const int channel54 = warp19 + j * 8;
+                    if (channel54 < 128) {
+                        const int c55 = channel54;
+                        const float v56 = tf_load<float>(p1 + (((((still_image * n10) + (c55 * n11)) + (still_outer0 * n12)) + (still_outer1 * n5)) + w53));
+                        next_still[0][j] = (float)v56;
+                    }
+                }
+            }
+        }
+        if (p >= begin14) {
+            const float* const here = still + stage * 4608;
+            #pragma unroll
+            for (int k = 0; k < 32; k += 8) {
+                 {
+                    float b[4][2];
+                    for (int n = 0; n < 4; ++n) for (int i = 0; i < 2; ++i) b[n][i] = here[(warp_column21 + n * 8 + g18) * 36 + t17 + k + i * 4];
+                     {
+                        const int at[2] = {(from36 + 0 + t17 + k) & 127, (from36 + 0 + t17 + k + 4) & 127};
+                        float a[2][4];
+                        for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = turned[(warp_row20 + m * 16 + g18 + (i % 2) * 8) * 132 + at[(i / 2)]];
+                        for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
+                            float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                            tf_product(part, a[m], b[n]);
+                            for (int c = 0; c < 4; ++c) sums[0][m][n][c] += part[c];
+                        }
+                    }
+                     {
+                        const int at[2] = {(from36 + t_25 + t17 + k) & 127, (from36 + t_25 + t17 + k + 4) & 127};
+                        float a[2][4];
+                        for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = turned[(warp_row20 + m * 16 + g18 + (i % 2) * 8) * 132 + at[(i / 2)]];
+                        for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
+                            float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                            tf_product(part, a[m], b[n]);
+                            for (int c = 0; c < 4; ++c) sums[1][m][n][c] += part[c];
+                        }
+                    }
+                }
+            }
+        }
+        stage ^= 1;
+        for (int j = 0; j < 8; ++j) turned[(warp19 + j * 8) * 132 + ((from36 + 64) & 127) + lane16] = next_turned[j];
+        for (int s = 0; s < 1; ++s) for (int j = 0; j < 16; ++j) still[stage * 4608 + (s * 128 + warp19 + j * 8) * 36 + lane16] = next_still[s][j];
+        __syncthreads();
+    }
+    const long long to57 = (long long)slice6 * n13 + (((tap5 * 5) + tap3) * 5);
+    for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
+        const int row = warp_row20 + m * 16 + g18 + (c / 2) * 8;
+        const int column = warp_column21 + n * 8 + 2 * t17 + c % 2;
+        const int t_59 = tf_table_58[bundle1];
+        if (t_59 >= 0 && row < 64 && column < 128) (p2 + to57)[(row * 128 + column) * 125 + t_59] = sums[0][m][n][c];
+    }
+    for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
+        const int row = warp_row20 + m * 16 + g18 + (c / 2) * 8;
+        const int column = warp_column21 + n * 8 + 2 * t17 + c % 2;
+        const int t_61 = tf_table_60[bundle1];
+        if (t_61 >= 0 && row < 64 && column < 128) (p2 + to57)[(row * 128 + column) * 125 + t_61] = sums[1][m][n][c];
+    }
+}
+""", []
+
+KERNELS["prepare_5"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_16 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, unsigned char* p4, int n0, int count0, int count1, int count2, int count3, int count4, int count5, float real0, float real1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else if (block0 < count3) {
+            const int block5 = block0 - count4;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block5 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v9 = v8 * real1;
+                        v[j] = (float)v9;
+                    }
+                }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p2 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+            }
+        }
+        else  {
+            const int block10 = block0 - count5;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block10 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_11[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_12[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const tf_index i13 = (4 - (tap / 25));
+                        const tf_index i14 = (4 - (tap / 5 % 5));
+                        const tf_index i15 = (4 - (tap % 5));
+                        const float v16 = tf_load<float>(p3 + (((((co * 16000) + ((first + j) * 125)) + (i13 * 25)) + (i14 * 5)) + i15));
+                        v[j] = (float)v16;
+                    }
+                }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["dense_5"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+#define TF_ROUNDED_PRODUCT
+#ifdef __CUDACC_RTC__
+#define TF_TANH_INSTRUCTION
+#endif
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x4 chunks 4x8 stores 1 registers 64/96/176 alternates
+//   axis d: period 1 advance 1 taps 5
+//   axis h: period 1 advance 1 taps 5
+//   axis w: period 1 advance 1 taps 5
+constexpr int STORE_GROUPS = 1;
+constexpr int THREADS = 512;
+constexpr int LOADERS = 128;
+constexpr int CIN = 128;
+constexpr int COUT = 64;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 1;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 5;
+constexpr int FIRST_D = 0;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 16;
+constexpr int RUN_H = 8;
+constexpr int EXTENT_H = 20;
+constexpr int FIRST_H = 0;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 8;
+constexpr int TILE_W = 16;
+constexpr int RUN_W = 16;
+constexpr int EXTENT_W = 20;
+constexpr int FIRST_W = 0;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 2000;
+constexpr int RAW_PIXELS = 2000;
+constexpr int IN_W = 1;
+constexpr int PLANE = 2000;
+constexpr int RUN_PIXELS = 160;
+constexpr int LANES = 4;
+constexpr int VECTORS = 2;
+constexpr int TERMS = 1;
+constexpr int STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 16;
+constexpr int K_STEPS = 1;
+constexpr int KSTEPS = 16;
+constexpr int STAGES = 2;
+constexpr int RAW = 2;
+constexpr int PIECE = 1;
+constexpr int PIECES = 2;
+constexpr int SLABS = 3;
+constexpr int SLAB_BYTES = 8192;
+constexpr int TILE_BYTES = 2048;
+constexpr int OPERAND_TILES = 125;
+constexpr int BUFFERS = 4;
+constexpr int CHUNKS = 20;
+constexpr int CHUNK_WIDTH = 8;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 160;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 8;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 80;
+constexpr int STAGE_BYTES = 64000;
+constexpr int RAW_BYTES = 32000;
+constexpr int CHUNK_BYTES = 2048;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 24576;
+constexpr int RAW_AT = 152576;
+constexpr int CHUNKS_AT = 216576;
+constexpr int AHEAD_AT = 224768;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 224768;
+constexpr int PLACES_AT = 229376;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = false;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = false;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
+constexpr int LOAD = LOAD_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 4, 125); }
+static __device__ __forceinline__ int slab_count(int) { return 32; }
+constexpr bool SKIPS = false;
+static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }""" + "\n\n" + SHARED_6 + r"""
+
+#ifdef __CUDACC__
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
+TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
+template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
+static __device__ __forceinline__ void product(float (&d)[80], unsigned long long a, unsigned long long b, int accumulate) {
+#ifdef __CUDACC__
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %82, 0;\nwgmma.mma_async.sync.aligned.m64n160k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79}, %80, %81, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]),"+f"(d[72]),"+f"(d[73]),"+f"(d[74]),"+f"(d[75]),"+f"(d[76]),"+f"(d[77]),"+f"(d[78]),"+f"(d[79]) : "l"(a), "l"(b), "r"(accumulate));
+#else
+    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
+#endif
+}""" + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    float* y0; Strides ys0;
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 20, 21, 22, 23, 24, 40, 41, 42, 43, 44, 60, 61, 62, 63, 64, 80, 81, 82, 83, 84, 400, 401, 402, 403, 404, 420, 421, 422, 423, 424, 440, 441, 442, 443, 444, 460, 461, 462, 463, 464, 480, 481, 482, 483, 484, 800, 801, 802, 803, 804, 820, 821, 822, 823, 824, 840, 841, 842, 843, 844, 860, 861, 862, 863, 864, 880, 881, 882, 883, 884, 1200, 1201, 1202, 1203, 1204, 1220, 1221, 1222, 1223, 1224, 1240, 1241, 1242, 1243, 1244, 1260, 1261, 1262, 1263, 1264, 1280, 1281, 1282, 1283, 1284, 1600, 1601, 1602, 1603, 1604, 1620, 1621, 1622, 1623, 1624, 1640, 1641, 1642, 1643, 1644, 1660, 1661, 1662, 1663, 1664, 1680, 1681, 1682, 1683, 1684};   // first pixel of each tap's window
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    pixels += warpgroup * 160;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    for (int part = 0; part < 32; part++) {
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        const int* window = windows + part * 4;
+        products_begin();
+        {
+            product(acc[0], tiles + 0ll, pixels + (window[0] + 0), stage + part > 0);
+        }
+        if (part < 31)
+        {
+            product(acc[0], tiles + 128ll, pixels + (window[1] + 0), 1);
+        }
+        if (part < 31)
+        {
+            product(acc[0], tiles + 256ll, pixels + (window[2] + 0), 1);
+        }
+        if (part < 31)
+        {
+            product(acc[0], tiles + 384ll, pixels + (window[3] + 0), 1);
+        }
+        products_commit();
+        products_wait<1>();
+        held.release(b);
+        held.slab = slab;
+        if (part == 31) held.stage = slot;
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+}
+constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
+template <int WG> struct Fragments {
+    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
+};""" + "\n\n" + SHARED_17, []
+
+KERNELS["prepare_6"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_16 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, unsigned char* p4, int n0, int count0, int count1, int count2, int count3, int count4, int count5, float real0, float real1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else if (block0 < count3) {
+            const int block5 = block0 - count4;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block5 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v9 = v8 * real1;
+                        v[j] = (float)v9;
+                    }
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+                }
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            }
+        }
+        else  {
+            const int block10 = block0 - count5;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block10 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_11[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_12[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const tf_index i13 = (4 - (tap / 25));
+                        const tf_index i14 = (4 - (tap / 5 % 5));
+                        const tf_index i15 = (4 - (tap % 5));
+                        const float v16 = tf_load<float>(p3 + (((((co * 16000) + ((first + j) * 125)) + (i13 * 25)) + (i14 * 5)) + i15));
+                        v[j] = (float)v16;
+                    }
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 8.16280021e-08f);
+                }
+                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["dense_6"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x4 chunks 2x8 stores 1 registers 64/96/176 alternates
+//   axis d: period 1 advance 1 taps 5
+//   axis h: period 1 advance 1 taps 5
+//   axis w: period 1 advance 1 taps 5
+constexpr int STORE_GROUPS = 1;
+constexpr int THREADS = 512;
+constexpr int LOADERS = 128;
+constexpr int CIN = 128;
+constexpr int COUT = 64;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 1;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 5;
+constexpr int FIRST_D = 0;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 8;
+constexpr int RUN_H = 4;
+constexpr int EXTENT_H = 12;
+constexpr int FIRST_H = 0;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 4;
+constexpr int TILE_W = 12;
+constexpr int RUN_W = 12;
+constexpr int EXTENT_W = 16;
+constexpr int FIRST_W = 0;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 960;
+constexpr int RAW_PIXELS = 960;
+constexpr int IN_W = 1;
+constexpr int PLANE = 960;
+constexpr int RUN_PIXELS = 64;
+constexpr int LANES = 4;
+constexpr int VECTORS = 2;
+constexpr int TERMS = 2;
+constexpr int STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 16;
+constexpr int K_STEPS = 1;
+constexpr int KSTEPS = 16;
+constexpr int STAGES = 2;
+constexpr int RAW = 2;
+constexpr int PIECE = 1;
+constexpr int PIECES = 2;
+constexpr int SLABS = 4;
+constexpr int SLAB_BYTES = 16384;
+constexpr int TILE_BYTES = 4096;
+constexpr int OPERAND_TILES = 125;
+constexpr int BUFFERS = 2;
+constexpr int CHUNKS = 8;
+constexpr int CHUNK_WIDTH = 8;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 64;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 8;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 32;
+constexpr int STAGE_BYTES = 61440;
+constexpr int RAW_BYTES = 15360;
+constexpr int CHUNK_BYTES = 2048;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 65536;
+constexpr int RAW_AT = 188416;
+constexpr int CHUNKS_AT = 219136;
+constexpr int AHEAD_AT = 223232;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 223232;
+constexpr int PLACES_AT = 227840;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = false;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = false;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
+constexpr int LOAD = LOAD_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 4, 125); }
+static __device__ __forceinline__ int slab_count(int) { return 32; }
+constexpr bool SKIPS = false;
+static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }""" + "\n\n" + SHARED_6 + r"""
+
+#ifdef __CUDACC__
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
+TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
+template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
+static __device__ __forceinline__ void product(float (&d)[32], unsigned long long a, unsigned long long b, int accumulate) {
+#ifdef __CUDACC__
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]) : "l"(a), "l"(b), "r"(accumulate));
+#else
+    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
+#endif
+}""" + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    float* y0; Strides ys0;
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 16, 17, 18, 19, 20, 32, 33, 34, 35, 36, 48, 49, 50, 51, 52, 64, 65, 66, 67, 68, 192, 193, 194, 195, 196, 208, 209, 210, 211, 212, 224, 225, 226, 227, 228, 240, 241, 242, 243, 244, 256, 257, 258, 259, 260, 384, 385, 386, 387, 388, 400, 401, 402, 403, 404, 416, 417, 418, 419, 420, 432, 433, 434, 435, 436, 448, 449, 450, 451, 452, 576, 577, 578, 579, 580, 592, 593, 594, 595, 596, 608, 609, 610, 611, 612, 624, 625, 626, 627, 628, 640, 641, 642, 643, 644, 768, 769, 770, 771, 772, 784, 785, 786, 787, 788, 800, 801, 802, 803, 804, 816, 817, 818, 819, 820, 832, 833, 834, 835, 836};   // first pixel of each tap's window
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    pixels += warpgroup * 64;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    for (int part = 0; part < 32; part++) {
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        const int* window = windows + part * 4;
+        products_begin();
+        if (part < 31) {
+            product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
+            product(acc[0], tiles + 0ll, pixels + window[0] + 1920ll, 1);
+            product(acc[0], tiles + 384ll, pixels + window[1] + 0ll, 1);
+            product(acc[0], tiles + 256ll, pixels + window[1] + 1920ll, 1);
+            product(acc[0], tiles + 640ll, pixels + window[2] + 0ll, 1);
+            product(acc[0], tiles + 512ll, pixels + window[2] + 1920ll, 1);
+            product(acc[0], tiles + 896ll, pixels + window[3] + 0ll, 1);
+            product(acc[0], tiles + 768ll, pixels + window[3] + 1920ll, 1);
+            product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
+            product(acc[0], tiles + 256ll, pixels + window[1] + 0ll, 1);
+            product(acc[0], tiles + 512ll, pixels + window[2] + 0ll, 1);
+            product(acc[0], tiles + 768ll, pixels + window[3] + 0ll, 1);
+            products_commit();
+            products_wait<0>();
+            promote(acc[0], total[0]);
+        } else {
+            product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
+            product(acc[0], tiles + 0ll, pixels + window[0] + 1920ll, 1);
+            product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
+            products_commit();
+            products_wait<0>();
+            promote(acc[0], total[0]);
+        }
+        held.slab = slab;
+        if (part == 31) held.stage = slot;
+        held.release(b);
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+}
+constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
+template <int WG> struct Fragments {
+    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
+};""" + "\n\n" + SHARED_17, []
+
+KERNELS["prepare_7"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, const float* __restrict__ p3, float* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7, const float* __restrict__ p8, float* p9, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, int n14, int n15, int n16, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9, float real10, float real11, float real12, float real13, float real14, float real15, float real16, float real17, float real18, float real19, float real20, float real21, float real22, float real23, float real24, float real25, float real26, float real27, float real28, float real29, float real30, float real31, float real32, float real33, float real34, float real35, float real36, float real37, float real38, float real39, float real40, float real41, float real42, float real43, float real44, float real45, float real46, float real47, float real48, float real49, float real50, float real51, float real52, float real53, float real54, float real55, float real56, float real57, float real58, float real59, float real60, float real61, float real62, float real63, float real64, float real65, float real66, float real67, float real68, float real69, float real70, float real71, float real72, float real73, float real74, float real75, float real76, float real77, float real78, float real79, float real80, float real81, float real82, float real83, float real84, float real85, float real86, float real87, float real88, float real89, float real90, float real91, float real92, float real93, float real94, float real95, float real96, float real97, float real98, float real99, float real100, float real101, float real102, float real103, float real104, float real105, float real106, float real107, float real108, float real109, float real110, float real111, float real112, float real113, float real114, float real115, float real116, float real117, float real118, float real119, float real120, float real121, float real122, float real123, float real124, float real125, float real126, float real127) {
+    TF_BESIDE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else if (block0 < count3) {
+            const int block5 = block0 - count4;
+            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t6 < 128) {
+                const float v7 = tf_load<float>(p2 + t6);
+                const float v8 = v7 + real1;
+                const float v9 = tf_rsqrt(v8);
+                const float v10 = tf_load<float>(p3 + t6);
+                const float v11 = v9 * v10;
+                tf_store(p4 + (t6 * n2), v11);
+            }
+        }
+        else if (block0 < count5) {
+            const int block12 = block0 - count6;
+            const tf_index t13 = (tf_index)block12 * 256 + threadIdx.x;
+            if (t13 < 128) {
+                const float v14 = tf_load<float>(p5 + t13);
+                const float v15 = tf_load<float>(p6 + t13);
+                const float v16 = tf_load<float>(p2 + t13);
+                const float v17 = v16 + real2;
+                const float v18 = tf_rsqrt(v17);
+                const float v19 = tf_load<float>(p3 + t13);
+                const float v20 = v18 * v19;
+                const float v21 = v15 * v20;
+                const float v22 = v14 - v21;
+                tf_store(p7 + (t13 * n7), v22);
+            }
+        }
+        else  {
+            const int block23 = block0 - count7;
+            const tf_index t24 = (tf_index)block23 * 256 + threadIdx.x;
+            if (t24 < 8192) {
+                const tf_index i25 = (t24 / 128);
+                const tf_index i26 = (t24 - (i25 * 128));
+                const float v27 = tf_load<float>(p8 + ((i25 * 16000) + (i26 * 125)));
+                const float v28 = v27 * real3;
+                const float v29 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 25));
+                const float v30 = v29 * real4;
+                const float v31 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 50));
+                const float v32 = v31 * real5;
+                const float v33 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 75));
+                const float v34 = v33 * real6;
+                const float v35 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 100));
+                const float v36 = v35 * real7;
+                const double v37 = (double)v28 * 1.0 + (double)v30 * 1.0 + (double)v32 * 1.0 + (double)v34 * 1.0 + (double)v36 * 1.0;
+                const float v38 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 5));
+                const float v39 = v38 * real8;
+                const float v40 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 5));
+                const float v41 = v40 * real9;
+                const float v42 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 5));
+                const float v43 = v42 * real10;
+                const float v44 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 5));
+                const float v45 = v44 * real11;
+                const float v46 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 5));
+                const float v47 = v46 * real12;
+                const double v48 = (double)v39 * 1.0 + (double)v41 * 1.0 + (double)v43 * 1.0 + (double)v45 * 1.0 + (double)v47 * 1.0;
+                const float v49 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 10));
+                const float v50 = v49 * real13;
+                const float v51 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 10));
+                const float v52 = v51 * real14;
+                const float v53 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 10));
+                const float v54 = v53 * real15;
+                const float v55 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 10));
+                const float v56 = v55 * real16;
+                const float v57 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 10));
+                const float v58 = v57 * real17;
+                const double v59 = (double)v50 * 1.0 + (double)v52 * 1.0 + (double)v54 * 1.0 + (double)v56 * 1.0 + (double)v58 * 1.0;
+                const float v60 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 15));
+                const float v61 = v60 * real18;
+                const float v62 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 15));
+                const float v63 = v62 * real19;
+                const float v64 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 15));
+                const float v65 = v64 * real20;
+                const float v66 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 15));
+                const float v67 = v66 * real21;
+                const float v68 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 15));
+                const float v69 = v68 * real22;
+                const double v70 = (double)v61 * 1.0 + (double)v63 * 1.0 + (double)v65 * 1.0 + (double)v67 * 1.0 + (double)v69 * 1.0;
+                const float v71 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 20));
+                const float v72 = v71 * real23;
+                const float v73 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 20));
+                const float v74 = v73 * real24;
+                const float v75 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 20));
+                const float v76 = v75 * real25;
+                const float v77 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 20));
+                const float v78 = v77 * real26;
+                const float v79 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 20));
+                const float v80 = v79 * real27;
+                const double v81 = (double)v72 * 1.0 + (double)v74 * 1.0 + (double)v76 * 1.0 + (double)v78 * 1.0 + (double)v80 * 1.0;
+                const double v82 = (double)v37 * 1.0 + (double)v48 * 1.0 + (double)v59 * 1.0 + (double)v70 * 1.0 + (double)v81 * 1.0;
+                const float v83 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 1));
+                const float v84 = v83 * real28;
+                const float v85 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 1));
+                const float v86 = v85 * real29;
+                const float v87 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 1));
+                const float v88 = v87 * real30;
+                const float v89 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 1));
+                const float v90 = v89 * real31;
+                const float v91 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 1));
+                const float v92 = v91 * real32;
+                const double v93 = (double)v84 * 1.0 + (double)v86 * 1.0 + (double)v88 * 1.0 + (double)v90 * 1.0 + (double)v92 * 1.0;
+                const float v94 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 5) + 1));
+                const float v95 = v94 * real33;
+                const float v96 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 5) + 1));
+                const float v97 = v96 * real34;
+                const float v98 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 5) + 1));
+                const float v99 = v98 * real35;
+                const float v100 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 5) + 1));
+                const float v101 = v100 * real36;
+                const float v102 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 5) + 1));
+                const float v103 = v102 * real37;
+                const double v104 = (double)v95 * 1.0 + (double)v97 * 1.0 + (double)v99 * 1.0 + (double)v101 * 1.0 + (double)v103 * 1.0;
+                const float v105 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 10) + 1));
+                const float v106 = v105 * real38;
+                const float v107 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 10) + 1));
+                const float v108 = v107 * real39;
+                const float v109 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 10) + 1));
+                const float v110 = v109 * real40;
+                const float v111 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 10) + 1));
+                const float v112 = v111 * real41;
+                const float v113 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 10) + 1));
+                const float v114 = v113 * real42;
+                const double v115 = (double)v106 * 1.0 + (double)v108 * 1.0 + (double)v110 * 1.0 + (double)v112 * 1.0 + (double)v114 * 1.0;
+                const float v116 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 15) + 1));
+                const float v117 = v116 * real43;
+                const float v118 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 15) + 1));
+                const float v119 = v118 * real44;
+                const float v120 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 15) + 1));
+                const float v121 = v120 * real45;
+                const float v122 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 15) + 1));
+                const float v123 = v122 * real46;
+                const float v124 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 15) + 1));
+                const float v125 = v124 * real47;
+                const double v126 = (double)v117 * 1.0 + (double)v119 * 1.0 + (double)v121 * 1.0 + (double)v123 * 1.0 + (double)v125 * 1.0;
+                const float v127 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 20) + 1));
+                const float v128 = v127 * real48;
+                const float v129 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 20) + 1));
+                const float v130 = v129 * real49;
+                const float v131 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 20) + 1));
+                const float v132 = v131 * real50;
+                const float v133 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 20) + 1));
+                const float v134 = v133 * real51;
+                const float v135 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 20) + 1));
+                const float v136 = v135 * real52;
+                const double v137 = (double)v128 * 1.0 + (double)v130 * 1.0 + (double)v132 * 1.0 + (double)v134 * 1.0 + (double)v136 * 1.0;
+                const double v138 = (double)v93 * 1.0 + (double)v104 * 1.0 + (double)v115 * 1.0 + (double)v126 * 1.0 + (double)v137 * 1.0;
+                const float v139 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 2));
+                const float v140 = v139 * real53;
+                const float v141 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 2));
+                const float v142 = v141 * real54;
+                const float v143 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 2));
+                const float v144 = v143 * real55;
+                const float v145 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 2));
+                const float v146 = v145 * real56;
+                const float v147 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 2));
+                const float v148 = v147 * real57;
+                const double v149 = (double)v140 * 1.0 + (double)v142 * 1.0 + (double)v144 * 1.0 + (double)v146 * 1.0 + (double)v148 * 1.0;
+                const float v150 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 5) + 2));
+                const float v151 = v150 * real58;
+                const float v152 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 5) + 2));
+                const float v153 = v152 * real59;
+                const float v154 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 5) + 2));
+                const float v155 = v154 * real60;
+                const float v156 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 5) + 2));
+                const float v157 = v156 * real61;
+                const float v158 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 5) + 2));
+                const float v159 = v158 * real62;
+                const double v160 = (double)v151 * 1.0 + (double)v153 * 1.0 + (double)v155 * 1.0 + (double)v157 * 1.0 + (double)v159 * 1.0;
+                const float v161 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 10) + 2));
+                const float v162 = v161 * real63;
+                const float v163 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 10) + 2));
+                const float v164 = v163 * real64;
+                const float v165 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 10) + 2));
+                const float v166 = v165 * real65;
+                const float v167 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 10) + 2));
+                const float v168 = v167 * real66;
+                const float v169 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 10) + 2));
+                const float v170 = v169 * real67;
+                const double v171 = (double)v162 * 1.0 + (double)v164 * 1.0 + (double)v166 * 1.0 + (double)v168 * 1.0 + (double)v170 * 1.0;
+                const float v172 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 15) + 2));
+                const float v173 = v172 * real68;
+                const float v174 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 15) + 2));
+                const float v175 = v174 * real69;
+                const float v176 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 15) + 2));
+                const float v177 = v176 * real70;
+                const float v178 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 15) + 2));
+                const float v179 = v178 * real71;
+                const float v180 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 15) + 2));
+                const float v181 = v180 * real72;
+                const double v182 = (double)v173 * 1.0 + (double)v175 * 1.0 + (double)v177 * 1.0 + (double)v179 * 1.0 + (double)v181 * 1.0;
+                const float v183 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 20) + 2));
+                const float v184 = v183 * real73;
+                const float v185 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 20) + 2));
+                const float v186 = v185 * real74;
+                const float v187 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 20) + 2));
+                const float v188 = v187 * real75;
+                const float v189 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 20) + 2));
+                const float v190 = v189 * real76;
+                const float v191 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 20) + 2));
+                const float v192 = v191 * real77;
+                const double v193 = (double)v184 * 1.0 + (double)v186 * 1.0 + (double)v188 * 1.0 + (double)v190 * 1.0 + (double)v192 * 1.0;
+                const double v194 = (double)v149 * 1.0 + (double)v160 * 1.0 + (double)v171 * 1.0 + (double)v182 * 1.0 + (double)v193 * 1.0;
+                const float v195 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 3));
+                const float v196 = v195 * real78;
+                const float v197 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 3));
+                const float v198 = v197 * real79;
+                const float v199 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 3));
+                const float v200 = v199 * real80;
+                const float v201 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 3));
+                const float v202 = v201 * real81;
+                const float v203 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 3));
+                const float v204 = v203 * real82;
+                const double v205 = (double)v196 * 1.0 + (double)v198 * 1.0 + (double)v200 * 1.0 + (double)v202 * 1.0 + (double)v204 * 1.0;
+                const float v206 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 5) + 3));
+                const float v207 = v206 * real83;
+                const float v208 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 5) + 3));
+                const float v209 = v208 * real84;
+                const float v210 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 5) + 3));
+                const float v211 = v210 * real85;
+                const float v212 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 5) + 3));
+                const float v213 = v212 * real86;
+                const float v214 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 5) + 3));
+                const float v215 = v214 * real87;
+                const double v216 = (double)v207 * 1.0 + (double)v209 * 1.0 + (double)v211 * 1.0 + (double)v213 * 1.0 + (double)v215 * 1.0;
+                const float v217 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 10) + 3));
+                const float v218 = v217 * real88;
+                const float v219 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 10) + 3));
+                const float v220 = v219 * real89;
+                const float v221 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 10) + 3));
+                const float v222 = v221 * real90;
+                const float v223 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 10) + 3));
+                const float v224 = v223 * real91;
+                const float v225 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 10) + 3));
+                const float v226 = v225 * real92;
+                const double v227 = (double)v218 * 1.0 + (double)v220 * 1.0 + (double)v222 * 1.0 + (double)v224 * 1.0 + (double)v226 * 1.0;
+                const float v228 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 15) + 3));
+                const float v229 = v228 * real93;
+                const float v230 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 15) + 3));
+                const float v231 = v230 * real94;
+                const float v232 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 15) + 3));
+                const float v233 = v232 * real95;
+                const float v234 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 15) + 3));
+                const float v235 = v234 * real96;
+                const float v236 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 15) + 3));
+                const float v237 = v236 * real97;
+                const double v238 = (double)v229 * 1.0 + (double)v231 * 1.0 + (double)v233 * 1.0 + (double)v235 * 1.0 + (double)v237 * 1.0;
+                const float v239 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 20) + 3));
+                const float v240 = v239 * real98;
+                const float v241 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 20) + 3));
+                const float v242 = v241 * real99;
+                const float v243 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 20) + 3));
+                const float v244 = v243 * real100;
+                const float v245 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 20) + 3));
+                const float v246 = v245 * real101;
+                const float v247 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 20) + 3));
+                const float v248 = v247 * real102;
+                const double v249 = (double)v240 * 1.0 + (double)v242 * 1.0 + (double)v244 * 1.0 + (double)v246 * 1.0 + (double)v248 * 1.0;
+                const double v250 = (double)v205 * 1.0 + (double)v216 * 1.0 + (double)v227 * 1.0 + (double)v238 * 1.0 + (double)v249 * 1.0;
+                const float v251 = tf_load<float>(p8 + (((i25 * 16000) + (i26 * 125)) + 4));
+                const float v252 = v251 * real103;
+                const float v253 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 25) + 4));
+                const float v254 = v253 * real104;
+                const float v255 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 50) + 4));
+                const float v256 = v255 * real105;
+                const float v257 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 75) + 4));
+                const float v258 = v257 * real106;
+                const float v259 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 100) + 4));
+                const float v260 = v259 * real107;
+                const double v261 = (double)v252 * 1.0 + (double)v254 * 1.0 + (double)v256 * 1.0 + (double)v258 * 1.0 + (double)v260 * 1.0;
+                const float v262 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 5) + 4));
+                const float v263 = v262 * real108;
+                const float v264 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 5) + 4));
+                const float v265 = v264 * real109;
+                const float v266 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 5) + 4));
+                const float v267 = v266 * real110;
+                const float v268 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 5) + 4));
+                const float v269 = v268 * real111;
+                const float v270 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 5) + 4));
+                const float v271 = v270 * real112;
+                const double v272 = (double)v263 * 1.0 + (double)v265 * 1.0 + (double)v267 * 1.0 + (double)v269 * 1.0 + (double)v271 * 1.0;
+                const float v273 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 10) + 4));
+                const float v274 = v273 * real113;
+                const float v275 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 10) + 4));
+                const float v276 = v275 * real114;
+                const float v277 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 10) + 4));
+                const float v278 = v277 * real115;
+                const float v279 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 10) + 4));
+                const float v280 = v279 * real116;
+                const float v281 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 10) + 4));
+                const float v282 = v281 * real117;
+                const double v283 = (double)v274 * 1.0 + (double)v276 * 1.0 + (double)v278 * 1.0 + (double)v280 * 1.0 + (double)v282 * 1.0;
+                const float v284 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 15) + 4));
+                const float v285 = v284 * real118;
+                const float v286 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 15) + 4));
+                const float v287 = v286 * real119;
+                const float v288 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 15) + 4));
+                const float v289 = v288 * real120;
+                const float v290 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 15) + 4));
+                const float v291 = v290 * real121;
+                const float v292 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 15) + 4));
+                const float v293 = v292 * real122;
+                const double v294 = (double)v285 * 1.0 + (double)v287 * 1.0 + (double)v289 * 1.0 + (double)v291 * 1.0 + (double)v293 * 1.0;
+                const float v295 = tf_load<float>(p8 + ((((i25 * 16000) + (i26 * 125)) + 20) + 4));
+                const float v296 = v295 * real123;
+                const float v297 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 25) + 20) + 4));
+                const float v298 = v297 * real124;
+                const float v299 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 50) + 20) + 4));
+                const float v300 = v299 * real125;
+                const float v301 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 75) + 20) + 4));
+                const float v302 = v301 * real126;
+                const float v303 = tf_load<float>(p8 + (((((i25 * 16000) + (i26 * 125)) + 100) + 20) + 4));
+                const float v304 = v303 * real127;
+                const double v305 = (double)v296 * 1.0 + (double)v298 * 1.0 + (double)v300 * 1.0 + (double)v302 * 1.0 + (double)v304 * 1.0;
+                const double v306 = (double)v261 * 1.0 + (double)v272 * 1.0 + (double)v283 * 1.0 + (double)v294 * 1.0 + (double)v305 * 1.0;
+                const double v307 = (double)v82 * 1.0 + (double)v138 * 1.0 + (double)v194 * 1.0 + (double)v250 * 1.0 + (double)v306 * 1.0;
+                tf_store(p9 + ((i25 * n12) + (i26 * n13)), v307);
+            }
+        }
+    }
+    TF_AFTER();
+}
+""", []
+
+KERNELS["moments_tail_4"] = "tf_moments_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4, float* p5, int n0, int n1, int n2, int count0, int count1) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            const tf_index i5 = (o4 / 128);
+            const tf_index i6 = (o4 - (i5 * 128));
+            double a7 = 0.0;
+            #pragma unroll 4
+            for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+                double a9 = 0.0;
+                for (tf_index r10 = 0; r10 < 2; ++r10) {
+                    const double v11 = (double)p0[(((i5 * n0) + t8) + (r10 * n1))];
+                    a9 += (v11);
+                }
+                const double v12 = (double)(a9);
+                const float v13 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                a7 += ((double)v12 * (double)v13);
+            }
+            const int s14 = slice2 * 8 + lane1;
+            tf_shared[s14] = (double)a7;
+            __syncthreads();
+            for (int half15 = 16; half15 > 0; half15 /= 2) {
+                if (slice2 < half15) {
+                    const int s16 = s14 + half15 * 8;
+                    a7 += (tf_shared[s16]);
+                    tf_shared[s14] = (double)a7;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v17 = (double)a7;
+                const double v18 = v17 * 3.8580246913580246e-05;
+                const float v19 = tf_load<float>(p2 + i6);
+                const double v20 = v18 + (double)v19;
+                const float v21 = tf_load<float>(p3 + i6);
+                const double v22 = v20 * (double)v21;
+                const float v23 = tf_load<float>(p4 + i6);
+                const double v24 = v22 + (double)v23;
+                tf_store(p5 + ((i5 * n2) + i6), v24);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["moments_tail_5"] = "tf_moments_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, const float* p2, const float* p3, const float* p4, const float* p5, float* p6, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const tf_index i3 = (t2 / 64);
+                const tf_index i4 = (t2 - (i3 * 64));
+                double a5 = 0.0;
+                for (tf_index r6 = 0; r6 < 2; ++r6) {
+                    const double v7 = (double)p0[(((i3 * n0) + i4) + (r6 * n1))];
+                    a5 += (v7);
+                }
+                const double v8 = (double)(a5);
+                tf_store(p1 + ((i3 * n0) + i4), v8);
+            }
+        }
+        else  {
+            const int block9 = block0 - count4;
+            const int lane10 = threadIdx.x % 8;
+            const int slice11 = threadIdx.x / 8;
+            const tf_index o12 = (tf_index)block9 * 8 + lane10;
+            const tf_index o13 = min(o12, (tf_index)(count5 - 1));
+            const tf_index i14 = (o13 / 128);
+            const tf_index i15 = (o13 - (i14 * 128));
+            double a16 = 0.0;
+            #pragma unroll 4
+            for (tf_index t17 = slice11; t17 < 64; t17 += 32) {
+                double a18 = 0.0;
+                for (tf_index r19 = 0; r19 < 2; ++r19) {
+                    const double v20 = (double)p0[(((i14 * n0) + t17) + (r19 * n1))];
+                    a18 += (v20);
+                }
+                const double v21 = (double)(a18);
+                const float v22 = tf_load<float>(p2 + ((t17 * 128) + i15));
+                a16 += ((double)v21 * (double)v22);
+            }
+            const int s23 = slice11 * 8 + lane10;
+            tf_shared[s23] = (double)a16;
+            __syncthreads();
+            for (int half24 = 16; half24 > 0; half24 /= 2) {
+                if (slice11 < half24) {
+                    const int s25 = s23 + half24 * 8;
+                    a16 += (tf_shared[s25]);
+                    tf_shared[s23] = (double)a16;
+                }
+                __syncthreads();
+            }
+            if (slice11 == 0 && o12 < count5) {
+                const double v26 = (double)a16;
+                const double v27 = v26 * 3.8580246913580246e-05;
+                const float v28 = tf_load<float>(p3 + i15);
+                const double v29 = v27 + (double)v28;
+                const float v30 = tf_load<float>(p4 + i15);
+                const double v31 = v29 * (double)v30;
+                const float v32 = tf_load<float>(p5 + i15);
+                const double v33 = v31 + (double)v32;
+                tf_store(p6 + ((i14 * n2) + i15), v33);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["prepare_8"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+__device__ const int tf_table_26[] = {0, 0, 0, 0};
+__device__ const int tf_table_27[] = {0, 1};
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, const float* __restrict__ p4, float* p5, float* p6, unsigned char* p7, const float* __restrict__ p8, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, int n14, int n15, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9, float real10, float real11, float real12, float real13, float real14, float real15, float real16, float real17, float real18, float real19, float real20, float real21, float real22, float real23, float real24, float real25, float real26, float real27, float real28, float real29, float real30, float real31, float real32, float real33, float real34, float real35, float real36, float real37, float real38, float real39, float real40, float real41, float real42, float real43, float real44, float real45, float real46, float real47, float real48, float real49, float real50, float real51, float real52, float real53, float real54, float real55, float real56, float real57, float real58, float real59, float real60, float real61, float real62, float real63, float real64, float real65, float real66, float real67, float real68, float real69, float real70, float real71, float real72, float real73, float real74, float real75, float real76, float real77, float real78, float real79, float real80, float real81, float real82, float real83, float real84, float real85, float real86, float real87, float real88, float real89, float real90, float real91, float real92, float real93, float real94, float real95, float real96, float real97, float real98, float real99, float real100, float real101, float real102, float real103, float real104, float real105, float real106, float real107, float real108, float real109, float real110, float real111, float real112, float real113, float real114, float real115, float real116, float real117, float real118, float real119, float real120, float real121, float real122, float real123, float real124, float real125, float real126, float real127, float real128, float real129) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else if (block0 < count3) {
+            const int block5 = block0 - count4;
+            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t6 < 128) {
+                const float v7 = tf_load<float>(p2 + t6);
+                const float v8 = v7 + real1;
+                const float v9 = tf_rsqrt(v8);
+                tf_store(p3 + (t6 * n2), v9);
+            }
+        }
+        else if (block0 < count5) {
+            const int block10 = block0 - count6;
+            const tf_index t11 = (tf_index)block10 * 256 + threadIdx.x;
+            if (t11 < 128) {
+                const float v12 = tf_load<float>(p2 + t11);
+                const float v13 = v12 + real2;
+                const float v14 = tf_rsqrt(v13);
+                const float v15 = tf_load<float>(p4 + t11);
+                const float v16 = v14 * v15;
+                tf_store(p5 + (t11 * n7), v16);
+            }
+        }
+        else if (block0 < count7) {
+            const int block17 = block0 - count8;
+            const tf_index t18 = (tf_index)block17 * 256 + threadIdx.x;
+            if (t18 < 128) {
+                const float v19 = tf_load<float>(p2 + t18);
+                const float v20 = v19 + real3;
+                const float v21 = tf_rsqrt(v20);
+                const float v22 = tf_load<float>(p4 + t18);
+                const float v23 = v21 * v22;
+                const float v24 = v23 * real4;
+                tf_store(p6 + (t18 * n12), v24);
+            }
+        }
+        else  {
+            const int block25 = block0 - count9;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 2, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block25 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 2048) {
+                const int tap = tf_table_26[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_27[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v28 = tf_load<float>(p8 + (((first + j) * 16000) + (co * 125)));
+                        const float v29 = v28 * real5;
+                        const float v30 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 25));
+                        const float v31 = v30 * real6;
+                        const float v32 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 50));
+                        const float v33 = v32 * real7;
+                        const float v34 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 75));
+                        const float v35 = v34 * real8;
+                        const float v36 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 100));
+                        const float v37 = v36 * real9;
+                        const double v38 = (double)v29 * 1.0 + (double)v31 * 1.0 + (double)v33 * 1.0 + (double)v35 * 1.0 + (double)v37 * 1.0;
+                        const float v39 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 5));
+                        const float v40 = v39 * real10;
+                        const float v41 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 5));
+                        const float v42 = v41 * real11;
+                        const float v43 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 5));
+                        const float v44 = v43 * real12;
+                        const float v45 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 5));
+                        const float v46 = v45 * real13;
+                        const float v47 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 5));
+                        const float v48 = v47 * real14;
+                        const double v49 = (double)v40 * 1.0 + (double)v42 * 1.0 + (double)v44 * 1.0 + (double)v46 * 1.0 + (double)v48 * 1.0;
+                        const float v50 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 10));
+                        const float v51 = v50 * real15;
+                        const float v52 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 10));
+                        const float v53 = v52 * real16;
+                        const float v54 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 10));
+                        const float v55 = v54 * real17;
+                        const float v56 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 10));
+                        const float v57 = v56 * real18;
+                        const float v58 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 10));
+                        const float v59 = v58 * real19;
+                        const double v60 = (double)v51 * 1.0 + (double)v53 * 1.0 + (double)v55 * 1.0 + (double)v57 * 1.0 + (double)v59 * 1.0;
+                        const float v61 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 15));
+                        const float v62 = v61 * real20;
+                        const float v63 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 15));
+                        const float v64 = v63 * real21;
+                        const float v65 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 15));
+                        const float v66 = v65 * real22;
+                        const float v67 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 15));
+                        const float v68 = v67 * real23;
+                        const float v69 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 15));
+                        const float v70 = v69 * real24;
+                        const double v71 = (double)v62 * 1.0 + (double)v64 * 1.0 + (double)v66 * 1.0 + (double)v68 * 1.0 + (double)v70 * 1.0;
+                        const float v72 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 20));
+                        const float v73 = v72 * real25;
+                        const float v74 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 20));
+                        const float v75 = v74 * real26;
+                        const float v76 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 20));
+                        const float v77 = v76 * real27;
+                        const float v78 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 20));
+                        const float v79 = v78 * real28;
+                        const float v80 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 20));
+                        const float v81 = v80 * real29;
+                        const double v82 = (double)v73 * 1.0 + (double)v75 * 1.0 + (double)v77 * 1.0 + (double)v79 * 1.0 + (double)v81 * 1.0;
+                        const double v83 = (double)v38 * 1.0 + (double)v49 * 1.0 + (double)v60 * 1.0 + (double)v71 * 1.0 + (double)v82 * 1.0;
+                        const float v84 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 1));
+                        const float v85 = v84 * real30;
+                        const float v86 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 1));
+                        const float v87 = v86 * real31;
+                        const float v88 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 1));
+                        const float v89 = v88 * real32;
+                        const float v90 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 1));
+                        const float v91 = v90 * real33;
+                        const float v92 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 1));
+                        const float v93 = v92 * real34;
+                        const double v94 = (double)v85 * 1.0 + (double)v87 * 1.0 + (double)v89 * 1.0 + (double)v91 * 1.0 + (double)v93 * 1.0;
+                        const float v95 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 1));
+                        const float v96 = v95 * real35;
+                        const float v97 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 1));
+                        const float v98 = v97 * real36;
+                        const float v99 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 1));
+                        const float v100 = v99 * real37;
+                        const float v101 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 1));
+                        const float v102 = v101 * real38;
+                        const float v103 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 1));
+                        const float v104 = v103 * real39;
+                        const double v105 = (double)v96 * 1.0 + (double)v98 * 1.0 + (double)v100 * 1.0 + (double)v102 * 1.0 + (double)v104 * 1.0;
+                        const float v106 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 1));
+                        const float v107 = v106 * real40;
+                        const float v108 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 1));
+                        const float v109 = v108 * real41;
+                        const float v110 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 1));
+                        const float v111 = v110 * real42;
+                        const float v112 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 1));
+                        const float v113 = v112 * real43;
+                        const float v114 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 1));
+                        const float v115 = v114 * real44;
+                        const double v116 = (double)v107 * 1.0 + (double)v109 * 1.0 + (double)v111 * 1.0 + (double)v113 * 1.0 + (double)v115 * 1.0;
+                        const float v117 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 1));
+                        const float v118 = v117 * real45;
+                        const float v119 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 1));
+                        const float v120 = v119 * real46;
+                        const float v121 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 1));
+                        const float v122 = v121 * real47;
+                        const float v123 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 1));
+                        const float v124 = v123 * real48;
+                        const float v125 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 1));
+                        const float v126 = v125 * real49;
+                        const double v127 = (double)v118 * 1.0 + (double)v120 * 1.0 + (double)v122 * 1.0 + (double)v124 * 1.0 + (double)v126 * 1.0;
+                        const float v128 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 1));
+                        const float v129 = v128 * real50;
+                        const float v130 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 1));
+                        const float v131 = v130 * real51;
+                        const float v132 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 1));
+                        const float v133 = v132 * real52;
+                        const float v134 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 1));
+                        const float v135 = v134 * real53;
+                        const float v136 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 1));
+                        const float v137 = v136 * real54;
+                        const double v138 = (double)v129 * 1.0 + (double)v131 * 1.0 + (double)v133 * 1.0 + (double)v135 * 1.0 + (double)v137 * 1.0;
+                        const double v139 = (double)v94 * 1.0 + (double)v105 * 1.0 + (double)v116 * 1.0 + (double)v127 * 1.0 + (double)v138 * 1.0;
+                        const float v140 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 2));
+                        const float v141 = v140 * real55;
+                        const float v142 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 2));
+                        const float v143 = v142 * real56;
+                        const float v144 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 2));
+                        const float v145 = v144 * real57;
+                        const float v146 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 2));
+                        const float v147 = v146 * real58;
+                        const float v148 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 2));
+                        const float v149 = v148 * real59;
+                        const double v150 = (double)v141 * 1.0 + (double)v143 * 1.0 + (double)v145 * 1.0 + (double)v147 * 1.0 + (double)v149 * 1.0;
+                        const float v151 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 2));
+                        const float v152 = v151 * real60;
+                        const float v153 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 2));
+                        const float v154 = v153 * real61;
+                        const float v155 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 2));
+                        const float v156 = v155 * real62;
+                        const float v157 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 2));
+                        const float v158 = v157 * real63;
+                        const float v159 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 2));
+                        const float v160 = v159 * real64;
+                        const double v161 = (double)v152 * 1.0 + (double)v154 * 1.0 + (double)v156 * 1.0 + (double)v158 * 1.0 + (double)v160 * 1.0;
+                        const float v162 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 2));
+                        const float v163 = v162 * real65;
+                        const float v164 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 2));
+                        const float v165 = v164 * real66;
+                        const float v166 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 2));
+                        const float v167 = v166 * real67;
+                        const float v168 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 2));
+                        const float v169 = v168 * real68;
+                        const float v170 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 2));
+                        const float v171 = v170 * real69;
+                        const double v172 = (double)v163 * 1.0 + (double)v165 * 1.0 + (double)v167 * 1.0 + (double)v169 * 1.0 + (double)v171 * 1.0;
+                        const float v173 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 2));
+                        const float v174 = v173 * real70;
+                        const float v175 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 2));
+                        const float v176 = v175 * real71;
+                        const float v177 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 2));
+                        const float v178 = v177 * real72;
+                        const float v179 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 2));
+                        const float v180 = v179 * real73;
+                        const float v181 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 2));
+                        const float v182 = v181 * real74;
+                        const double v183 = (double)v174 * 1.0 + (double)v176 * 1.0 + (double)v178 * 1.0 + (double)v180 * 1.0 + (double)v182 * 1.0;
+                        const float v184 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 2));
+                        const float v185 = v184 * real75;
+                        const float v186 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 2));
+                        const float v187 = v186 * real76;
+                        const float v188 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 2));
+                        const float v189 = v188 * real77;
+                        const float v190 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 2));
+                        const float v191 = v190 * real78;
+                        const float v192 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 2));
+                        const float v193 = v192 * real79;
+                        const double v194 = (double)v185 * 1.0 + (double)v187 * 1.0 + (double)v189 * 1.0 + (double)v191 * 1.0 + (double)v193 * 1.0;
+                        const double v195 = (double)v150 * 1.0 + (double)v161 * 1.0 + (double)v172 * 1.0 + (double)v183 * 1.0 + (double)v194 * 1.0;
+                        const float v196 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 3));
+                        const float v197 = v196 * real80;
+                        const float v198 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 3));
+                        const float v199 = v198 * real81;
+                        const float v200 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 3));
+                        const float v201 = v200 * real82;
+                        const float v202 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 3));
+                        const float v203 = v202 * real83;
+                        const float v204 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 3));
+                        const float v205 = v204 * real84;
+                        const double v206 = (double)v197 * 1.0 + (double)v199 * 1.0 + (double)v201 * 1.0 + (double)v203 * 1.0 + (double)v205 * 1.0;
+                        const float v207 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 3));
+                        const float v208 = v207 * real85;
+                        const float v209 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 3));
+                        const float v210 = v209 * real86;
+                        const float v211 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 3));
+                        const float v212 = v211 * real87;
+                        const float v213 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 3));
+                        const float v214 = v213 * real88;
+                        const float v215 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 3));
+                        const float v216 = v215 * real89;
+                        const double v217 = (double)v208 * 1.0 + (double)v210 * 1.0 + (double)v212 * 1.0 + (double)v214 * 1.0 + (double)v216 * 1.0;
+                        const float v218 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 3));
+                        const float v219 = v218 * real90;
+                        const float v220 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 3));
+                        const float v221 = v220 * real91;
+                        const float v222 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 3));
+                        const float v223 = v222 * real92;
+                        const float v224 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 3));
+                        const float v225 = v224 * real93;
+                        const float v226 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 3));
+                        const float v227 = v226 * real94;
+                        const double v228 = (double)v219 * 1.0 + (double)v221 * 1.0 + (double)v223 * 1.0 + (double)v225 * 1.0 + (double)v227 * 1.0;
+                        const float v229 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 3));
+                        const float v230 = v229 * real95;
+                        const float v231 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 3));
+                        const float v232 = v231 * real96;
+                        const float v233 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 3));
+                        const float v234 = v233 * real97;
+                        const float v235 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 3));
+                        const float v236 = v235 * real98;
+                        const float v237 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 3));
+                        const float v238 = v237 * real99;
+                        const double v239 = (double)v230 * 1.0 + (double)v232 * 1.0 + (double)v234 * 1.0 + (double)v236 * 1.0 + (double)v238 * 1.0;
+                        const float v240 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 3));
+                        const float v241 = v240 * real100;
+                        const float v242 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 3));
+                        const float v243 = v242 * real101;
+                        const float v244 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 3));
+                        const float v245 = v244 * real102;
+                        const float v246 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 3));
+                        const float v247 = v246 * real103;
+                        const float v248 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 3));
+                        const float v249 = v248 * real104;
+                        const double v250 = (double)v241 * 1.0 + (double)v243 * 1.0 + (double)v245 * 1.0 + (double)v247 * 1.0 + (double)v249 * 1.0;
+                        const double v251 = (double)v206 * 1.0 + (double)v217 * 1.0 + (double)v228 * 1.0 + (double)v239 * 1.0 + (double)v250 * 1.0;
+                        const float v252 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 4));
+                        const float v253 = v252 * real105;
+                        const float v254 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 4));
+                        const float v255 = v254 * real106;
+                        const float v256 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 4));
+                        const float v257 = v256 * real107;
+                        const float v258 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 4));
+                        const float v259 = v258 * real108;
+                        const float v260 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 4));
+                        const float v261 = v260 * real109;
+                        const double v262 = (double)v253 * 1.0 + (double)v255 * 1.0 + (double)v257 * 1.0 + (double)v259 * 1.0 + (double)v261 * 1.0;
+                        const float v263 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 4));
+                        const float v264 = v263 * real110;
+                        const float v265 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 4));
+                        const float v266 = v265 * real111;
+                        const float v267 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 4));
+                        const float v268 = v267 * real112;
+                        const float v269 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 4));
+                        const float v270 = v269 * real113;
+                        const float v271 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 4));
+                        const float v272 = v271 * real114;
+                        const double v273 = (double)v264 * 1.0 + (double)v266 * 1.0 + (double)v268 * 1.0 + (double)v270 * 1.0 + (double)v272 * 1.0;
+                        const float v274 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 4));
+                        const float v275 = v274 * real115;
+                        const float v276 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 4));
+                        const float v277 = v276 * real116;
+                        const float v278 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 4));
+                        const float v279 = v278 * real117;
+                        const float v280 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 4));
+                        const float v281 = v280 * real118;
+                        const float v282 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 4));
+                        const float v283 = v282 * real119;
+                        const double v284 = (double)v275 * 1.0 + (double)v277 * 1.0 + (double)v279 * 1.0 + (double)v281 * 1.0 + (double)v283 * 1.0;
+                        const float v285 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 4));
+                        const float v286 = v285 * real120;
+                        const float v287 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 4));
+                        const float v288 = v287 * real121;
+                        const float v289 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 4));
+                        const float v290 = v289 * real122;
+                        const float v291 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 4));
+                        const float v292 = v291 * real123;
+                        const float v293 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 4));
+                        const float v294 = v293 * real124;
+                        const double v295 = (double)v286 * 1.0 + (double)v288 * 1.0 + (double)v290 * 1.0 + (double)v292 * 1.0 + (double)v294 * 1.0;
+                        const float v296 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 4));
+                        const float v297 = v296 * real125;
+                        const float v298 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 4));
+                        const float v299 = v298 * real126;
+                        const float v300 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 4));
+                        const float v301 = v300 * real127;
+                        const float v302 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 4));
+                        const float v303 = v302 * real128;
+                        const float v304 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 4));
+                        const float v305 = v304 * real129;
+                        const double v306 = (double)v297 * 1.0 + (double)v299 * 1.0 + (double)v301 * 1.0 + (double)v303 * 1.0 + (double)v305 * 1.0;
+                        const double v307 = (double)v262 * 1.0 + (double)v273 * 1.0 + (double)v284 * 1.0 + (double)v295 * 1.0 + (double)v306 * 1.0;
+                        const double v308 = (double)v83 * 1.0 + (double)v139 * 1.0 + (double)v195 * 1.0 + (double)v251 * 1.0 + (double)v307 * 1.0;
+                        v[j] = (float)v308;
+                    }
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 5.10000007e-08f);
+                }
+                *(uint4*)(p7 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p7 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_6"] = "tf_pointwise0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* p2, float* p3, const float* __restrict__ p4, float* p5, const float* p6, float* p7, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, int count10, int count11) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                double a3 = 0.0;
+                for (tf_index r4 = 0; r4 < n0; ++r4) {
+                    const float v5 = tf_load<float>(p0 + ((r4 * n1) + t2));
+                    a3 += (double)(v5);
+                }
+                const double v6 = (double)(a3);
+                tf_store(p1 + t2, v6);
+            }
+        }
+        else if (block0 < count4) {
+            const int block7 = block0 - count5;
+            const tf_index t8 = (tf_index)block7 * 256 + threadIdx.x;
+            if (t8 < count6) {
+                const tf_index i9 = (t8 / 128);
+                const tf_index i10 = (t8 - (i9 * 128));
+                const float v11 = tf_load<float>(p0 + ((i9 * n1) + i10));
+                const float v12 = tf_load<float>(p2 + i10);
+                const float v13 = v11 * v12;
+                tf_store(p3 + ((i9 * n1) + i10), v13);
+            }
+        }
+        else if (block0 < count7) {
+            const int block14 = block0 - count8;
+            const tf_index t15 = (tf_index)block14 * 256 + threadIdx.x;
+            if (t15 < count9) {
+                double a16 = 0.0;
+                for (tf_index r17 = 0; r17 < n0; ++r17) {
+                    const float v18 = tf_load<float>(p0 + ((r17 * n1) + t15));
+                    a16 += (double)(v18);
+                }
+                const double v19 = (double)(a16);
+                const double v20 = -v19;
+                const float v21 = tf_load<float>(p4 + t15);
+                const double v22 = v20 * (double)v21;
+                tf_store(p5 + t15, v22);
+            }
+        }
+        else  {
+            const int block23 = block0 - count10;
+            const tf_index t24 = (tf_index)block23 * 256 + threadIdx.x;
+            if (t24 < count11) {
+                double a25 = 0.0;
+                for (tf_index r26 = 0; r26 < n0; ++r26) {
+                    const float v27 = tf_load<float>(p0 + ((r26 * n1) + t24));
+                    a25 += (double)(v27);
+                }
+                const double v28 = (double)(a25);
+                const float v29 = tf_load<float>(p6 + t24);
+                const double v30 = v28 * (double)v29;
+                const double v31 = v30 * 2.0;
+                tf_store(p7 + t24, v31);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["dense_7"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
+//   axis d: period 1 advance 1 taps 1
+//   axis h: period 1 advance 1 taps 1
+//   axis w: period 1 advance 1 taps 1
+constexpr int STORE_GROUPS = 1;
+constexpr int THREADS = 512;
+constexpr int LOADERS = 128;
+constexpr int CIN = 64;
+constexpr int COUT = 128;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 2;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 1;
+constexpr int FIRST_D = 0;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 1;
+constexpr int RUN_H = 1;
+constexpr int EXTENT_H = 1;
+constexpr int FIRST_H = 0;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 0;
+constexpr int TILE_W = 1;
+constexpr int RUN_W = 1;
+constexpr int EXTENT_W = 2;
+constexpr int FIRST_W = 0;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 2;
+constexpr int RAW_PIXELS = 2;
+constexpr int IN_W = 1;
+constexpr int PLANE = 8;
+constexpr int RUN_PIXELS = 8;
+constexpr int LANES = 4;
+constexpr int VECTORS = 4;
+constexpr int TERMS = 2;
+constexpr int STAGE_CHANNELS = 16;
+constexpr int KSTAGES = 4;
+constexpr int K_STEPS = 2;
+constexpr int KSTEPS = 8;
+constexpr int STAGES = 4;
+constexpr int RAW = 2;
+constexpr int PIECE = 4;
+constexpr int PIECES = 1;
+constexpr int SLABS = 1;
+constexpr int SLAB_BYTES = 8192;
+constexpr int TILE_BYTES = 4096;
+constexpr int OPERAND_TILES = 2;
+constexpr int BUFFERS = 4;
+constexpr int CHUNKS = 1;
+constexpr int CHUNK_WIDTH = 8;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 8;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 8;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 4;
+constexpr int STAGE_BYTES = 1024;
+constexpr int RAW_BYTES = 512;
+constexpr int CHUNK_BYTES = 2048;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 65536;
+constexpr int RAW_AT = 69632;
+constexpr int CHUNKS_AT = 70656;
+constexpr int AHEAD_AT = 78848;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 78848;
+constexpr int PLACES_AT = 84992;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = true;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = true;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND, LOAD_VECTOR_BOXES };
+constexpr int LOAD = LOAD_VECTOR_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 2, 2); }
+static __device__ __forceinline__ int slab_count(int) { return 1; }
+constexpr bool SKIPS = false;
+static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }""" + "\n\n" + SHARED_6 + r"""
+
+#ifdef __CUDACC__
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
+TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
+template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
+static __device__ __forceinline__ void product(float (&d)[4], unsigned long long a, unsigned long long b, int accumulate) {
+#ifdef __CUDACC__
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\nwgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0,%1,%2,%3}, %4, %5, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]) : "l"(a), "l"(b), "r"(accumulate));
+#else
+    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
+#endif
+}""" + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    const float* r0; Strides rs0;
+    const float* r1; Strides rs1;
+    REAL* partial;
+};""" + "\n\n" + SHARED_8 + r"""
+
+// Words of a raw box: one pixel or two.
+constexpr int WORD = 1, WORDS = RAW_PIXELS / WORD;
+constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
+constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
+// Where a pixel of a raw box goes in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between
+// them in the patch are zeros that nobody writes.
+static __device__ __forceinline__ int in_patch(int raw) {
+    if (ADVANCE == 1) return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw;
+    // Neighbours in memory go to the sub-patches of their residues.
+    const int w = raw % (EXTENT_W * ADVANCE_W), r = raw / (EXTENT_W * ADVANCE_W), h = r % (EXTENT_H * ADVANCE_H), q = r / (EXTENT_H * ADVANCE_H);
+    const int d = q % (EXTENT_D * ADVANCE_D), n = q / (EXTENT_D * ADVANCE_D);
+    const int sub = (d % ADVANCE_D * ADVANCE_H + h % ADVANCE_H) * ADVANCE_W + w % ADVANCE_W;
+    return (((sub * EXTENT_N + n) * EXTENT_D + d / ADVANCE_D) * EXTENT_H + h / ADVANCE_H) * EXTENT_W + w / ADVANCE_W;
+}""" + "\n\n" + SHARED_10 + r"""
+
+// A raw box, PIECE vectors of channels as they lie in memory, [vector][pixel]: each begins on 128 bytes.
+constexpr int RAW_PLANE = RAW_BYTES / (PIECE * 16);
+static __device__ __forceinline__ void bring_vectors(unsigned to, const TensorMap* boxes, int w, int h, int d, int n, int channel, unsigned bar) {
+    for (int v = 0; v < PIECE; v++) copy_box(to + v * RAW_PLANE * 16, boxes, channel + v * LANES, w, h, d, n, bar);
+}
+
+// It becomes operand vectors of the same channels, by way of the prologue.
+static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
+    typedef tf_vector<ELEMENT, LANES> Vector;
+    constexpr int TURNS = WORD_TURNS, AT_ONCE = (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / LANES;
+    const Vector* in = (const Vector*)raw;
+    stage += piece * PIECE * PLANE * 16;
+#pragma unroll 1
+    for (int first = channels + piece * PIECE * LANES; first < channels + (piece + 1) * PIECE * LANES; first += LANES, in += RAW_PLANE, stage += PLANE * 16) {
+        const bool has = group_has(first);                    // a vector's channels are of one group
+        const int channel = first_of_group(at) + (has ? first : channels);
+        OfChannel of[PROLOGUE ? LANES : 1];
+        if (PROLOGUE)
+#pragma unroll
+            for (int j = 0; j < LANES; j++) of[j] = of_channel(channel + j, at.u[0], shared, operands);
+#pragma unroll
+        for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+            Vector vector[AT_ONCE];                           // all reads of a batch before its writes: one latency, not one a pixel
+#pragma unroll
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) vector[f] = in[min((turn + f) * TRANSPOSERS + t, WORDS - 1)];
+#pragma unroll
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(p);
+                Pixel pixel_of = {};
+                if (PROLOGUE_PLACED || (PROLOGUE && TURNS > 32)) pixel_of = pixel(to, at, s);
+                else pixel_of.inside = !PROLOGUE || (words >> (turn + f) & 1);
+                REAL v[LANES];
+#pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = tf_load<REAL>(vector[f].lane + j);
+                    if (PROLOGUE && pixel_of.inside) v[j] = prologue(v[j], of[j], channel + j, pixel_of, shared, operands);
+                    if (!has || !pixel_of.inside) v[j] = 0;
+                }
+                if (p >= WORDS) continue;
+                if constexpr (sizeof(ELEMENT) == 2) {
+                    Vector made;
+#pragma unroll
+                    for (int j = 0; j < LANES; j++) tf_store(made.lane + j, v[j]);
+                    *(Vector*)(stage + to * 16) = made;
+                } else {
+                    put(stage, to, v);
+                }
+            }
+        }
+    }
+}
+
+// Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
+static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
+    constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
+    constexpr int RING = OPERAND ? STAGES : RAW, BOXES = OPERAND ? KSTAGES : KSTAGES * PIECES;
+    if (RESIDENT && (int)blockIdx.x < s.total) {              // weights that stay: all of this CTA's channels, once
+        barrier_expect(shared_address(&b.weights_full[0]), KSTEPS * OPERAND_TILES * TILE_BYTES);
+        copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
+    }
+    // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
+    Place at = place_of(blockIdx.x, s), w_at = at;
+    int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < s.total);) {
+        if (!RESIDENT) while (w_tile < s.total) {
+            if (slab_meets(slab, w_at, s)) {
+                if (w_turn > 0 && !barrier_done(shared_address(&b.weights_empty[w_slot]), (w_turn - 1) & 1)) break;
+                const int first = slab_first(w_at.variant, slab), bytes = (slab_first(w_at.variant, slab + 1) - first) * TILE_BYTES;
+                copy_weights(shared_address(shared + WEIGHTS_AT + w_slot * SLAB_BYTES), packed + (((long long)w_at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, bytes, shared_address(&b.weights_full[w_slot]), 0);
+                if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
+            }
+            if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }
+            if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
+        }
+        if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1))) continue;
+        const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
+        const int w = ADVANCE_W * (at.u[3] + FIRST_W), h = ADVANCE_H * (at.u[2] + FIRST_H), d = ADVANCE_D * (at.u[1] + FIRST_D), n = at.u[0];
+        if (OPERAND) {
+            const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
+            barrier_expect(bar, VECTORS * PIXELS * 16);
+            for (int v = 0; v < VECTORS; v++)                 // beyond the group's channels: beyond the tensor, where zeros are
+                copy_box(to + v * PLANE * 16, boxes, group_has(box * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + box * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
+        } else {
+            barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
+            bring_vectors(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + box * (PIECE * LANES), bar);
+        }
+        if (++slot == RING) { slot = 0; turn++; }
+        if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
+    }
+}""" + "\n\n" + SHARED_12 + r"""
+
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    tiles = descriptor(weights + stage * (K_STEPS * OPERAND_TILES * TILE_BYTES), 1024, 128);
+    tiles += warpgroup * (TILE_BYTES / 16);
+    products_begin();
+    product(acc[0], tiles + 128ll, pixels + 32ll, 0);
+    product(acc[0], tiles + 640ll, pixels + 48ll, 1);
+    product(acc[0], tiles + 128ll, pixels + 0ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 32ll, 1);
+    product(acc[0], tiles + 640ll, pixels + 16ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 48ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 0ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 16ll, 1);
+    products_commit();
+    products_wait<0>();
+    promote(acc[0], total[0]);
+    held.stage = slot;
+    held.release(b);
+}
+constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
+template <int WG> struct Fragments {
+    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
+};
+
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+// WG: which of the texts; `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
+    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+    Held held;
+    held.group = warpgroup;
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
+    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
+    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    Place ahead = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
+        REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        for (int k = 0; k < KSTAGES; k++) {
+            held.wait(shared_address(&b.full[stage]), turn & 1, b);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
+            if (++stage == STAGES) { stage = 0; turn++; }
+        }
+        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
+        products_wait<0>();
+        settled(acc);
+        held.release(b);
+        if constexpr (BIASED) fragments.rows(at);
+        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
+        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+        } else
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if constexpr (BIASED)                         // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p++)
+#pragma unroll
+                        for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
+                            }
+                if constexpr (REDUCED)                        // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p += 2)
+#pragma unroll
+                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
+                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
+                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
+                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
+                        }
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++) {
+                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
+#pragma unroll
+                    for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
+                                const int px = r * CHUNK_WIDTH + i * 8 + column;
+#pragma unroll
+                                for (int m = 0; m < WARPS_N; m++)
+                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
+                            }
+                        }
+                }
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+    }
+    if constexpr (FRAGMENTS) fragments.finish();
+}
+constexpr int VECTOR = 1;
+constexpr int VECTOR_PIXELS = 1;
+constexpr int LANES_W = 8;
+constexpr int ROWS = 16;
+constexpr int TURNS = 1;
+constexpr int PHASE_CHANNELS = 64;
+constexpr int ITEMS = 4;
+constexpr int BATCH = 4;
+constexpr int BATCHES = 1;
+constexpr int ROW_STEP = 16;
+constexpr int WRITERS = 2;
+constexpr int CHUNK_OUTER = 1;
+constexpr int PHASES_W = 1;
+__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
+// The first row of a phase in the chunk, −1 where it has no taps.
+static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
+    return outer < 1 ? outer * 0 + w * 0 : -1;
+}
+template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
+    tf_vector<S, N> whole;
+#pragma unroll
+    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
+    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
+    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
+    else *(tf_vector<S, N>*)to = whole;
+}
+// A table's entries for the thread's rows.
+static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
+}
+constexpr int STAT_ROWS = 4;
+// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At the end it has the
+// sums of those that begin with own_row.
+template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL (&p)[STAT_ROWS], int lane, Join join) {
+    if constexpr (STEP < LANES_W) {
+        if constexpr (HALF == 0) {
+            p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));
+        } else {
+            const bool upper = lane & STEP;
+#pragma unroll
+            for (int i = 0; i < HALF; i++) {
+                const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];
+                p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));
+            }
+        }
+        join_lanes<HALF / 2, STEP * 2>(p, lane, join);
+    }
+}
+// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, and where
+// they are all alike (outputs that no tap meets) rounding takes the same from each.
+static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {
+    const REAL both = a + b, of_b = both - a;
+    rest += (a - (both - of_b)) + (b - of_b);
+    a = both;
+}
+static __device__ __forceinline__ REAL with_rest(REAL a, REAL rest) { return rest == rest ? a + rest : a; }   // nan: a is infinite
+
+#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+#define CHUNK_ROW(i) ROW(i)
+#define CHANNEL(i) (first_channel + ROW(i))
+#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
+#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
+#define PN(e) ((long long)pn)
+#define PD(e) ((long long)pd)
+#define PH(e) ((long long)ph)
+#define PW(e) ((long long)(pw + (e)))
+#define VALID(e) ((e) < count)
+// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
+static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
+    const REAL* table = (const REAL*)(shared + TABLES_AT);
+    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 5120);
+    REAL* image_table = slots + 256;
+    REAL* exchange = slots + 256;
+    int exchange_turn = 0;
+    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
+    constexpr int COLUMNS_AT_ONCE = LANES_W;
+    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
+    int own_row = 0;
+    for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
+    constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
+    const bool owns_rows = lane_column < STAT_ROWS;
+    (void)own_row, (void)owns_rows;
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        for (int wg = 0; wg < WRITERS; wg++)
+        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
+        for (int set = 0; set < SETS; set++) {
+            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
+            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
+            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
+            for (int k = 0; k < TURNS; k++) {
+                const int column = k * COLUMNS_AT_ONCE + lane_column;
+                const int px = column / PHASES_W, w_phase = column % PHASES_W;
+                const int r = chunk_index * CHUNK_WIDTH + px;
+                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+#pragma unroll
+                for (int q = 0; q < CHUNK_OUTER; q++) {
+                    const int code = codes[q];
+                    if (code < 0) continue;
+                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+                    for (int hb = 0; hb < BATCHES; hb++) {
+                        REAL v23[BATCH][VECTOR];
+                        const int row = row_of(q, w_phase);
+                        const REAL* from = chunk + row * PITCH + px;
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++) v23[i][0] = from[CHUNK_ROW(i) * PITCH];
+                        REAL v25[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int e = 0; e < VECTOR; e++)
+                        v25[i][e] = v23[i][e] * 3.85802487e-05f;
+                        REAL r26[BATCH];
+                        load_rows(r26, table + 0 + group * COUT + CHANNEL(0));
+                        REAL v27[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int e = 0; e < VECTOR; e++)
+                        v27[i][e] = v25[i][e] + r26[i];
+                        REAL r7[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int e = 0; e < VECTOR; e++)
+                        r7[i][e] = VALID(e) && CHANNEL_OK(i) ? tf_load<REAL>(operands.r1 + (0ll + PN(e) * operands.rs1.n + (group * COUT + CHANNEL(i)) * operands.rs1.c)) : 0.f;
+                        REAL v29[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int e = 0; e < VECTOR; e++)
+                        v29[i][e] = r7[i][e] * v27[i][e];
+                        {
+                            REAL part[STAT_ROWS];
+#pragma unroll
+                            for (int i = 0; i < STAT_ROWS; i++) {
+                                part[i] = 0.f;
+                                if (i >= BATCH) continue;
+#pragma unroll
+                                for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = (part[i] + v29[i][e]);
+                            }
+                            join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return (a + b); });
+#pragma unroll
+                            for (int j = 0; j < OWN_ROWS; j++) {
+                                const int i = own_row + j;
+                                if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
+                                const int channel = group * COUT + CHANNEL(i);
+                                add_with_rest(slots[0 + channel], slots[128 + channel], part[j]);
+                            }
+                        }
+                    }
+                }
+            }
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID
+            barrier_arrive(shared_address(&b.chunk_empty[slot]));
+        }
+    }
+    barrier_named(2 + store_group, 128);
+    for (int c = t; c < 128; c += 128) {
+        operands.partial[(0ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = with_rest(slots[0 + c], slots[128 + c]);
+    }
+    barrier_named(2 + store_group, 128);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, const float* r1, Strides rs1, REAL* partial, const __grid_constant__ TensorMap boxes) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ Barriers b;
+    const int t = threadIdx.x;
+    const Operands operands{r0, rs0, r1, rs1, partial};
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
+        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
+        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
+        barrier_fence();
+    }
+    TF_SEQUENCE();
+for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 5120))[0 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 5120))[128 + c] = 0.f;
+    __syncthreads();
+    const int role = __shfl_sync(~0u, t / 128, 0);
+    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
+    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
+    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
+}
+""", []
+
+KERNELS["dense_tail_3"] = "tf_dense_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0, const float* p1, const float* p2, float* p3, int n0, int n1, int count0, int count1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                double a2 = 0.0;
+                for (tf_index r3 = 0; r3 < n0; ++r3) {
+                    const double v4 = (double)p0[(t1 + (r3 * n1))];
+                    a2 += (v4);
+                }
+                const double v5 = (double)(a2);
+                const float v6 = tf_load<float>(p1 + t1);
+                const double v7 = v5 + (double)v6;
+                const float v8 = tf_load<float>(p2 + t1);
+                const double v9 = v7 * (double)v8;
+                tf_store(p3 + t1, v9);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["correlate_2"] = "tf_correlate0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate0(const float* __restrict__ p0, const float* p1, double* p2, int n0, int n1, int n2, int n3, int count0, int count1, tf_divisor d0) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                float a4 = 0.0f;
+                for (tf_index r5 = 0; r5 < n1; ++r5) {
+                    const float v6 = tf_load<float>(p0 + ((r5 * n2) + i2));
+                    const float v7 = tf_load<float>(p1 + ((r5 * n0) + i3));
+                    a4 += ((float)v6 * (float)v7);
+                }
+                const float v8 = (float)a4;
+                tf_store(p2 + ((i2 * n0) + i3), v8);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["correlate_3"] = "tf_correlate1", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + r"""
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#elif defined(__CUDACC_RTC__)
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() __syncthreads()
+#else
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() tf_host_grid_barrier()
+#endif
+__device__ const int tf_table_8[] = {0, 0, 0, 0, 0};
+__device__ const int tf_table_10[] = {0, 0, 0, 0, 0};
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate1(const double* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = tf_quotient_of(i2, d0);
+                const tf_index i5 = (i2 - (i4 * n0));
+                const tf_index i6 = tf_quotient_of(i4, d1);
+                const tf_index i7 = (i4 - (i6 * n1));
+                const tf_index i9 = tf_table_8[i5];
+                const tf_index i11 = tf_table_10[i3];
+                const float v12 = tf_load<float>(p0 + ((((i6 * n1) + i7) + i9) + i11));
+                tf_store(p1 + ((((i6 * n4) + (i7 * n5)) + (i5 * n0)) + i3), v12);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["library"] = "tf_library0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + r"""
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#elif defined(__CUDACC_RTC__)
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() __syncthreads()
+#else
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() tf_host_grid_barrier()
+#endif
+__device__ const int tf_table_10[] = {0, 0, 0, 0, 0};
+
+extern "C" __global__ void __launch_bounds__(256) tf_library0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = tf_quotient_of(i2, d0);
+                const tf_index i5 = (i2 - (i4 * n0));
+                const tf_index i6 = tf_quotient_of(i4, d0);
+                const tf_index i7 = (i4 - (i6 * n0));
+                const tf_index i8 = tf_quotient_of(i6, d1);
+                const tf_index i9 = (i6 - (i8 * n1));
+                const tf_index i11 = tf_table_10[i7];
+                const float v12 = tf_load<float>(p0 + (((((i8 * n3) + (i9 * n4)) + (i11 * n4)) + (i5 * n0)) + i3));
+                tf_store(p1 + (((((i8 * n6) + (i9 * n7)) + (i7 * n4)) + (i5 * n0)) + i3), v12);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["loop"] = "tf_loop", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float* p1, int n0, int count0, tf_divisor d0) {
+    TF_SEQUENCE();
+    float r37[1][4];
+    const tf_index first = (tf_index)blockIdx.x * 256 + threadIdx.x;
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        const tf_vector<float, 4> pack0 = *(const tf_vector<float, 4>*)(p0 + off);
+        r37[u][0] = tf_to<float>(pack0.lane[0]);
+        r37[u][1] = tf_to<float>(pack0.lane[1]);
+        r37[u][2] = tf_to<float>(pack0.lane[2]);
+        r37[u][3] = tf_to<float>(pack0.lane[3]);
+    }
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        if (first + u * 256 >= count0) break;
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        float v46[4];
+        _Pragma("unroll") for (int e = 0; e < 4; e++)
+        v46[e] = r37[u][e] * 2.0f;
+        tf_vector<float, 4> pack1;
+        tf_from(pack1.lane[0], v46[0]);
+        tf_from(pack1.lane[1], v46[1]);
+        tf_from(pack1.lane[2], v46[2]);
+        tf_from(pack1.lane[3], v46[3]);
+        *(tf_vector<float, 4>*)(p1 + off) = pack1;
+    }
+}
+""", []
+
+KERNELS["prepare_9"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, const float* __restrict__ p4, float* p5, const float* __restrict__ p6, double* p7, float* p8, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, int n14, int n15, int n16, int n17, int n18, int n19, int n20, int n21, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else if (block0 < count3) {
+            const int block5 = block0 - count4;
+            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t6 < 128) {
+                const float v7 = tf_load<float>(p2 + t6);
+                const float v8 = v7 + real1;
+                const float v9 = tf_rsqrt(v8);
+                tf_store(p3 + (t6 * n2), v9);
+            }
+        }
+        else if (block0 < count5) {
+            const int block10 = block0 - count6;
+            const tf_index t11 = (tf_index)block10 * 256 + threadIdx.x;
+            if (t11 < 128) {
+                const float v12 = tf_load<float>(p2 + t11);
+                const float v13 = v12 + real2;
+                const float v14 = tf_rsqrt(v13);
+                const float v15 = tf_load<float>(p4 + t11);
+                const float v16 = v14 * v15;
+                tf_store(p5 + (t11 * n7), v16);
+            }
+        }
+        else if (block0 < count7) {
+            const int block17 = block0 - count8;
+            const tf_index t18 = (tf_index)block17 * 256 + threadIdx.x;
+            if (t18 < 204800) {
+                const tf_index i19 = (t18 / 5);
+                const tf_index i20 = (t18 - (i19 * 5));
+                const tf_index i21 = (i19 / 5);
+                const tf_index i22 = (i19 - (i21 * 5));
+                const tf_index i23 = (i21 / 128);
+                const tf_index i24 = (i21 - (i23 * 128));
+                const float v25 = tf_load<float>(p6 + ((((i23 * 16000) + (i24 * 125)) + (i22 * 5)) + i20));
+                const float v26 = v25 * real3;
+                const float v27 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 25) + (i22 * 5)) + i20));
+                const float v28 = v27 * real4;
+                const float v29 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 50) + (i22 * 5)) + i20));
+                const float v30 = v29 * real5;
+                const float v31 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 75) + (i22 * 5)) + i20));
+                const float v32 = v31 * real6;
+                const float v33 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 100) + (i22 * 5)) + i20));
+                const float v34 = v33 * real7;
+                const double v35 = (double)v26 * 1.0 + (double)v28 * 1.0 + (double)v30 * 1.0 + (double)v32 * 1.0 + (double)v34 * 1.0;
+                tf_store(p7 + ((((i23 * n12) + (i24 * n13)) + (i22 * n15)) + (i20 * n16)), v35);
+            }
+        }
+        else  {
+            const int block36 = block0 - count9;
+            const tf_index t37 = (tf_index)block36 * 256 + threadIdx.x;
+            if (t37 < 128) {
+                const float v38 = tf_load<float>(p2 + t37);
+                const float v39 = v38 + real8;
+                const float v40 = tf_rsqrt(v39);
+                const float v41 = tf_load<float>(p4 + t37);
+                const float v42 = v40 * v41;
+                const float v43 = v42 * real9;
+                tf_store(p8 + (t37 * n18), v43);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["prepare_10"] = "tf_prepare1", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+__device__ const int tf_table_37[] = {0, 0, 0, 0};
+__device__ const int tf_table_38[] = {0, 1};
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare1(const double* p0, float* p1, unsigned char* p2, int n0, int n1, int n2, int n3, int n4, int n5, int count0, int count1, int count2, int count3) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 8192) {
+                const tf_index i3 = (t2 / 64);
+                const tf_index i4 = (t2 - (i3 * 64));
+                const double v5 = tf_load<double>(p0 + ((i4 * 3200) + (i3 * 25)));
+                const double v6 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 5));
+                const double v7 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 10));
+                const double v8 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 15));
+                const double v9 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 20));
+                const double v10 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0 + (double)v8 * 1.0 + (double)v9 * 1.0;
+                const double v11 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 1));
+                const double v12 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 1));
+                const double v13 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 1));
+                const double v14 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 1));
+                const double v15 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 1));
+                const double v16 = (double)v11 * 1.0 + (double)v12 * 1.0 + (double)v13 * 1.0 + (double)v14 * 1.0 + (double)v15 * 1.0;
+                const double v17 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 2));
+                const double v18 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 2));
+                const double v19 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 2));
+                const double v20 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 2));
+                const double v21 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 2));
+                const double v22 = (double)v17 * 1.0 + (double)v18 * 1.0 + (double)v19 * 1.0 + (double)v20 * 1.0 + (double)v21 * 1.0;
+                const double v23 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 3));
+                const double v24 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 3));
+                const double v25 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 3));
+                const double v26 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 3));
+                const double v27 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 3));
+                const double v28 = (double)v23 * 1.0 + (double)v24 * 1.0 + (double)v25 * 1.0 + (double)v26 * 1.0 + (double)v27 * 1.0;
+                const double v29 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 4));
+                const double v30 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 4));
+                const double v31 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 4));
+                const double v32 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 4));
+                const double v33 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 4));
+                const double v34 = (double)v29 * 1.0 + (double)v30 * 1.0 + (double)v31 * 1.0 + (double)v32 * 1.0 + (double)v33 * 1.0;
+                const double v35 = (double)v10 * 1.0 + (double)v16 * 1.0 + (double)v22 * 1.0 + (double)v28 * 1.0 + (double)v34 * 1.0;
+                tf_store(p1 + ((i3 * n1) + (i4 * n2)), v35);
+            }
+        }
+        else  {
+            const int block36 = block0 - count3;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 2, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block36 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 2048) {
+                const int tap = tf_table_37[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_38[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const double v39 = tf_load<double>(p0 + ((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)));
+                        const double v40 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5));
+                        const double v41 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10));
+                        const double v42 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15));
+                        const double v43 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20));
+                        const double v44 = (double)v39 * 1.0 + (double)v40 * 1.0 + (double)v41 * 1.0 + (double)v42 * 1.0 + (double)v43 * 1.0;
+                        const double v45 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 1));
+                        const double v46 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 1));
+                        const double v47 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 1));
+                        const double v48 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 1));
+                        const double v49 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 1));
+                        const double v50 = (double)v45 * 1.0 + (double)v46 * 1.0 + (double)v47 * 1.0 + (double)v48 * 1.0 + (double)v49 * 1.0;
+                        const double v51 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 2));
+                        const double v52 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 2));
+                        const double v53 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 2));
+                        const double v54 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 2));
+                        const double v55 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 2));
+                        const double v56 = (double)v51 * 1.0 + (double)v52 * 1.0 + (double)v53 * 1.0 + (double)v54 * 1.0 + (double)v55 * 1.0;
+                        const double v57 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 3));
+                        const double v58 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 3));
+                        const double v59 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 3));
+                        const double v60 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 3));
+                        const double v61 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 3));
+                        const double v62 = (double)v57 * 1.0 + (double)v58 * 1.0 + (double)v59 * 1.0 + (double)v60 * 1.0 + (double)v61 * 1.0;
+                        const double v63 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 4));
+                        const double v64 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 4));
+                        const double v65 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 4));
+                        const double v66 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 4));
+                        const double v67 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 4));
+                        const double v68 = (double)v63 * 1.0 + (double)v64 * 1.0 + (double)v65 * 1.0 + (double)v66 * 1.0 + (double)v67 * 1.0;
+                        const double v69 = (double)v44 * 1.0 + (double)v50 * 1.0 + (double)v56 * 1.0 + (double)v62 * 1.0 + (double)v68 * 1.0;
+                        v[j] = (float)v69;
+                    }
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 5.10000007e-08f);
+                }
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_7"] = "tf_pointwise0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* p2, float* p3, const float* p4, float* p5, const float* __restrict__ p6, float* p7, const float* p8, float* p9, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, int count10, int count11, int count12, int count13, int count14) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                double a3 = 0.0;
+                for (tf_index r4 = 0; r4 < n0; ++r4) {
+                    const float v5 = tf_load<float>(p0 + ((r4 * n1) + t2));
+                    a3 += (double)(v5);
+                }
+                const double v6 = (double)(a3);
+                tf_store(p1 + t2, v6);
+            }
+        }
+        else if (block0 < count4) {
+            const int block7 = block0 - count5;
+            const tf_index t8 = (tf_index)block7 * 256 + threadIdx.x;
+            if (t8 < count6) {
+                const tf_index i9 = (t8 / 128);
+                const tf_index i10 = (t8 - (i9 * 128));
+                const float v11 = tf_load<float>(p0 + ((i9 * n1) + i10));
+                const float v12 = tf_load<float>(p2 + i10);
+                const float v13 = v11 * v12;
+                tf_store(p3 + ((i9 * n1) + i10), v13);
+            }
+        }
+        else if (block0 < count7) {
+            const int block14 = block0 - count8;
+            const int lane15 = threadIdx.x % 8;
+            const int slice16 = threadIdx.x / 8;
+            const tf_index o17 = (tf_index)block14 * 8 + lane15;
+            const tf_index o18 = min(o17, (tf_index)(count9 - 1));
+            const tf_index i19 = (o18 / 64);
+            const tf_index i20 = (o18 - (i19 * 64));
+            double a21 = 0.0;
+            #pragma unroll 4
+            for (tf_index t22 = slice16; t22 < 128; t22 += 32) {
+                const float v23 = tf_load<float>(p0 + ((i19 * n1) + t22));
+                const float v24 = tf_load<float>(p2 + t22);
+                const float v25 = v23 * v24;
+                const float v26 = tf_load<float>(p4 + ((t22 * 64) + i20));
+                a21 += ((double)v25 * (double)v26);
+            }
+            const int s27 = slice16 * 8 + lane15;
+            tf_shared[s27] = (double)a21;
+            __syncthreads();
+            for (int half28 = 16; half28 > 0; half28 /= 2) {
+                if (slice16 < half28) {
+                    const int s29 = s27 + half28 * 8;
+                    a21 += (tf_shared[s29]);
+                    tf_shared[s27] = (double)a21;
+                }
+                __syncthreads();
+            }
+            if (slice16 == 0 && o17 < count9) {
+                const double v30 = (double)a21;
+                tf_store(p5 + ((i19 * n2) + i20), v30);
+            }
+            __syncthreads();
+        }
+        else if (block0 < count10) {
+            const int block31 = block0 - count11;
+            const tf_index t32 = (tf_index)block31 * 256 + threadIdx.x;
+            if (t32 < count12) {
+                double a33 = 0.0;
+                for (tf_index r34 = 0; r34 < n0; ++r34) {
+                    const float v35 = tf_load<float>(p0 + ((r34 * n1) + t32));
+                    a33 += (double)(v35);
+                }
+                const double v36 = (double)(a33);
+                const double v37 = -v36;
+                const float v38 = tf_load<float>(p6 + t32);
+                const double v39 = v37 * (double)v38;
+                tf_store(p7 + t32, v39);
+            }
+        }
+        else  {
+            const int block40 = block0 - count13;
+            const tf_index t41 = (tf_index)block40 * 256 + threadIdx.x;
+            if (t41 < count14) {
+                double a42 = 0.0;
+                for (tf_index r43 = 0; r43 < n0; ++r43) {
+                    const float v44 = tf_load<float>(p0 + ((r43 * n1) + t41));
+                    a42 += (double)(v44);
+                }
+                const double v45 = (double)(a42);
+                const float v46 = tf_load<float>(p8 + t41);
+                const double v47 = v45 * (double)v46;
+                const double v48 = v47 * 2.0;
+                tf_store(p9 + t41, v48);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["library_2"] = "tf_library0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_library0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = (i3 * 4);
+                const tf_index i5 = tf_quotient_of(i2, d1);
+                const tf_index i6 = (i2 - (i5 * n1));
+                const tf_index i7 = tf_quotient_of(i5, d2);
+                const tf_index i8 = (i5 - (i7 * n2));
+                const tf_index i9 = (i7 / 64);
+                const tf_index i10 = (i7 - (i9 * 64));
+                const bool b11 = i8 >= 0 && i8 <= n3;
+                const bool b12 = i6 >= 0 && i6 <= n4;
+                const bool b13 = i4 >= 0 && i4 <= n4;
+                const bool b14 = (i4 + 1) >= 0 && (i4 + 1) <= n4;
+                const bool b15 = (i4 + 2) >= 0 && (i4 + 2) <= n4;
+                const bool b16 = (i4 + 3) >= 0 && (i4 + 3) <= n4;
+                float a17 = 0.0f;
+                float a18 = 0.0f;
+                float a19 = 0.0f;
+                float a20 = 0.0f;
+                const float v21 = tf_load<float>(p0 + ((i9 * n5) + i10));
+                a17 += ((b13 && b12 && b11 ? v21 : 0.0f));
+                a18 += ((b14 && b12 && b11 ? v21 : 0.0f));
+                a19 += ((b15 && b12 && b11 ? v21 : 0.0f));
+                a20 += ((b16 && b12 && b11 ? v21 : 0.0f));
+                const float v22 = (float)a17;
+                const float v23 = (float)a18;
+                const float v24 = (float)a19;
+                const float v25 = (float)a20;
+                const tf_index i26 = (((((i9 * n6) + (i10 * n7)) + (i8 * n8)) + (i6 * n1)) + i4);
+                tf_vector<float, 4> q27;
+                tf_from(q27.lane[0], v22);
+                tf_from(q27.lane[1], v23);
+                tf_from(q27.lane[2], v24);
+                tf_from(q27.lane[3], v25);
+                *(tf_vector<float, 4>*)(p1 + i26) = q27;
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["loop_2"] = "tf_loop", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float* p1, int n0, int count0, tf_divisor d0) {
+    TF_SEQUENCE();
+    float r40[1][4];
+    const tf_index first = (tf_index)blockIdx.x * 256 + threadIdx.x;
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        const tf_vector<float, 4> pack0 = *(const tf_vector<float, 4>*)(p0 + off);
+        r40[u][0] = tf_to<float>(pack0.lane[0]);
+        r40[u][1] = tf_to<float>(pack0.lane[1]);
+        r40[u][2] = tf_to<float>(pack0.lane[2]);
+        r40[u][3] = tf_to<float>(pack0.lane[3]);
+    }
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        if (first + u * 256 >= count0) break;
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        float v49[4];
+        _Pragma("unroll") for (int e = 0; e < 4; e++)
+        v49[e] = r40[u][e] * 2.0f;
+        tf_vector<float, 4> pack1;
+        tf_from(pack1.lane[0], v49[0]);
+        tf_from(pack1.lane[1], v49[1]);
+        tf_from(pack1.lane[2], v49[2]);
+        tf_from(pack1.lane[3], v49[3]);
+        *(tf_vector<float, 4>*)(p1 + off) = pack1;
+    }
+}
+""", []
+
+
+HOST = r"""
+// Compiles kernels with NVRTC and launches plans with the driver: both are found where PyTorch has them, no header is needed.
+#include <atomic>
+#include <cstdio>
+#include <cstdint>
+#include <cstring>
+#include <dlfcn.h>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+struct CUlaunchAttribute { int id; char pad[4]; union { char bytes[64]; struct { unsigned x, y, z; } cluster; int allowed; } value; };
+struct CUlaunchConfig { unsigned grid[3], block[3], shared; void* stream; CUlaunchAttribute* attributes; unsigned count; };
+
+static struct {
+    void *driver, *compiler;
+    int (*cuInit)(unsigned);
+    int (*cuGetErrorName)(int, const char**);
+    int (*cuGetErrorString)(int, const char**);
+    int (*cuDeviceGet)(int*, int);
+    int (*cuDevicePrimaryCtxRetain)(void**, int);
+    int (*cuCtxGetCurrent)(void**);
+    int (*cuCtxSetCurrent)(void*);
+    int (*cuModuleLoadData)(void**, const void*);
+    int (*cuModuleGetFunction)(void**, void*, const char*);
+    int (*cuFuncSetAttribute)(void*, int, int);
+    int (*cuLaunchKernelEx)(const CUlaunchConfig*, void*, void**, void**);
+    int (*cuTensorMapEncodeTiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int,
+        int, int, int);
+    int (*nvrtcVersion)(int*, int*);
+    int (*nvrtcCreateProgram)(void**, const char*, const char*, int, const char* const*, const char* const*);
+    int (*nvrtcCompileProgram)(void*, int, const char* const*);
+    int (*nvrtcGetProgramLogSize)(void*, size_t*);
+    int (*nvrtcGetProgramLog)(void*, char*);
+    int (*nvrtcGetCUBINSize)(void*, size_t*);
+    int (*nvrtcGetCUBIN)(void*, char*);
+    int (*nvrtcDestroyProgram)(void**);
+} cuda;
+
+// Every function returns null, or a sentence that the thread keeps until its next one.
+static thread_local std::string sentence;
+static const char* say(const std::string& words) { return (sentence = words).c_str(); }
+
+static const char* failed(int code, const std::string& what) {
+    if (code == 0) return nullptr;
+    const char *name = nullptr, *text = nullptr;
+    cuda.cuGetErrorName(code, &name), cuda.cuGetErrorString(code, &text);
+    return say(what + ": " + (name ? name : "an error of number " + std::to_string(code)) + " (" + (text ? text : "no description") + ")");
+}
+
+template <class F> static bool bind(void* library, F& function, const char* name) {
+    return (function = (F)dlsym(library, name)) != nullptr;
+}
+#define BIND(library, name) if (!bind(library, cuda.name, #name)) return say("the library of " #name " does not have it")
+
+struct Map { int type, swizzle; uint64_t extent[5], stride[4]; unsigned box[5]; };
+struct Address { size_t at; int base, map; long long offset; };
+struct Launch {
+    void* function;
+    std::string name;
+    unsigned grid[3], block[3], shared, cluster;
+    bool early;
+    std::vector<unsigned char> bytes;     // the arguments one behind the other; addresses and maps are put in at a call
+    std::vector<size_t> begins;
+    std::vector<Address> addresses;
+    std::vector<Map> maps;
+    void add(const void* data, size_t size, size_t boundary) {
+        const size_t at = (bytes.size() + boundary - 1) / boundary * boundary;
+        bytes.resize(at + size), begins.push_back(at);
+        if (data) memcpy(bytes.data() + at, data, size);
+    }
+};
+struct Plan { void* context; std::vector<Launch> launches; };
+
+extern "C" {
+
+const char* begin(const char* const* compilers, int* version) {
+    if (!(cuda.driver = dlopen("libcuda.so.1", RTLD_NOW))) return say("there is no CUDA driver here (libcuda.so.1)");
+    for (; *compilers && !(cuda.compiler && dlsym(cuda.compiler, "nvrtcCompileProgram")); compilers++)
+        cuda.compiler = dlopen(*compilers, RTLD_NOW);
+    if (!cuda.compiler) return say("the run-time compiler (libnvrtc) was found neither beside PyTorch nor on this machine");
+    BIND(cuda.driver, cuInit); BIND(cuda.driver, cuGetErrorName); BIND(cuda.driver, cuGetErrorString); BIND(cuda.driver, cuDeviceGet);
+    BIND(cuda.driver, cuDevicePrimaryCtxRetain); BIND(cuda.driver, cuCtxGetCurrent); BIND(cuda.driver, cuCtxSetCurrent);
+    BIND(cuda.driver, cuModuleLoadData); BIND(cuda.driver, cuModuleGetFunction); BIND(cuda.driver, cuFuncSetAttribute);
+    BIND(cuda.driver, cuLaunchKernelEx); BIND(cuda.driver, cuTensorMapEncodeTiled);
+    BIND(cuda.compiler, nvrtcVersion); BIND(cuda.compiler, nvrtcCreateProgram); BIND(cuda.compiler, nvrtcCompileProgram);
+    BIND(cuda.compiler, nvrtcGetProgramLogSize); BIND(cuda.compiler, nvrtcGetProgramLog); BIND(cuda.compiler, nvrtcGetCUBINSize);
+    BIND(cuda.compiler, nvrtcGetCUBIN); BIND(cuda.compiler, nvrtcDestroyProgram);
+    int minor = 0;
+    if (cuda.nvrtcVersion(version, &minor)) return say("nvrtcVersion fails");
+    *version = *version * 100 + minor;
+    return failed(cuda.cuInit(0), "cuInit");
+}
+
+static std::string compiled(const char* text, const char* entry, const char* const* options, int count, const char* path) {
+    void* program = nullptr;
+    size_t size = 0;
+    if (cuda.nvrtcCreateProgram(&program, text, (std::string(entry) + ".cu").c_str(), 0, nullptr, nullptr))
+        return "nvrtcCreateProgram fails";
+    const int code = cuda.nvrtcCompileProgram(program, count, options);
+    std::string said;
+    if (code || cuda.nvrtcGetCUBINSize(program, &size) || !size) {
+        cuda.nvrtcGetProgramLogSize(program, &size);
+        said.resize(size), cuda.nvrtcGetProgramLog(program, &said[0]);
+        said = std::string("the kernel ") + entry + " does not compile: " + said.c_str();
+    } else {
+        std::vector<char> cubin(size);
+        cuda.nvrtcGetCUBIN(program, cubin.data());
+        const std::string own = std::string(path) + "." + std::to_string((size_t)program);   // another process may write it too
+        FILE* file = fopen(own.c_str(), "wb");
+        const bool whole = file && fwrite(cubin.data(), 1, size, file) == size;
+        if (!file || fclose(file) || !whole || rename(own.c_str(), path)) said = std::string(path) + " cannot be written";
+    }
+    cuda.nvrtcDestroyProgram(&program);
+    return said;
+}
+
+// Several at a time. options: of each kernel a list that ends with null.
+const char* compile(int count, const char* const* texts, const char* const* entries, const char* const* const* options,
+    const char* const* paths, int jobs) {
+    std::atomic<int> next{0};
+    std::mutex mutex;
+    std::string said;
+    const auto work = [&] {
+        for (int i; (i = next++) < count;) {
+            int words = 0;
+            while (options[i][words]) words++;
+            const std::string own = compiled(texts[i], entries[i], options[i], words, paths[i]);
+            const std::lock_guard<std::mutex> lock(mutex);
+            if (!own.empty()) said = own;
+        }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 1; i < jobs && i < count; i++) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    return said.empty() ? nullptr : say(said);
+}
+
+const char* plan(int device, Plan** made) {
+    int handle = 0;
+    Plan* fresh = new Plan{};
+    if (const char* said = failed(cuda.cuDeviceGet(&handle, device), "cuDeviceGet")) return said;
+    *made = fresh;
+    return failed(cuda.cuDevicePrimaryCtxRetain(&fresh->context, handle), "cuDevicePrimaryCtxRetain");
+}
+
+// The calling thread has the plan's device for its own while this lives.
+struct Current {
+    void* before = nullptr;
+    bool changed = false;
+    const char* said;
+    explicit Current(const Plan& plan) {
+        if ((said = failed(cuda.cuCtxGetCurrent(&before), "cuCtxGetCurrent")) || before == plan.context) return;
+        changed = !(said = failed(cuda.cuCtxSetCurrent(plan.context), "cuCtxSetCurrent"));
+    }
+    ~Current() { if (changed) cuda.cuCtxSetCurrent(before); }
+};
+
+const char* load(const Plan* plan, const char* cubin, const char* entry, void** function) {
+    void* module = nullptr;
+    const Current current(*plan);
+    if (current.said) return current.said;
+    if (const char* said = failed(cuda.cuModuleLoadData(&module, cubin), std::string("cuModuleLoadData of ") + entry)) return said;
+    return failed(cuda.cuModuleGetFunction(function, module, entry), std::string("cuModuleGetFunction of ") + entry);
+}
+
+const char* add_launch(Plan* plan, void* function, const char* name, const unsigned* numbers) {
+    Launch launch{function, name, {numbers[0], numbers[1], numbers[2]}, {numbers[3], numbers[4], numbers[5]}, numbers[6], numbers[7],
+        numbers[8] != 0};
+    plan->launches.push_back(launch);
+    const Current current(*plan);
+    if (current.said || launch.shared == 0) return current.said;
+    return failed(cuda.cuFuncSetAttribute(function, 8, (int)launch.shared),   // most dynamic shared memory
+                  "cuFuncSetAttribute(" + std::to_string(launch.shared) + " bytes of shared memory) of " + name);
+}
+void add_bytes(Plan* plan, const void* data, int size) { plan->launches.back().add(data, (size_t)size, 16); }
+void add_address(Plan* plan, int base, long long offset) {
+    Launch& launch = plan->launches.back();
+    launch.add(nullptr, 8, 8), launch.addresses.push_back({launch.begins.back(), base, -1, offset});
+}
+void add_map(Plan* plan, int base, long long offset, const long long* numbers) {   // type, swizzle, extents, strides, box
+    Launch& launch = plan->launches.back();
+    Map map{(int)numbers[0], (int)numbers[1], {}, {}, {}};
+    for (int k = 0; k < 5; k++) map.extent[k] = (uint64_t)numbers[2 + k], map.box[k] = (unsigned)numbers[11 + k];
+    for (int k = 0; k < 4; k++) map.stride[k] = (uint64_t)numbers[7 + k];
+    launch.add(nullptr, 128, 64), launch.addresses.push_back({launch.begins.back(), base, (int)launch.maps.size(), offset});
+    launch.maps.push_back(map);
+}
+
+// bases: where the workspace, the leaves and the results begin.
+const char* run(const Plan* plan, char* const* bases, void* stream) {
+    thread_local std::vector<unsigned char> room;
+    thread_local std::vector<void*> parameters;
+    const unsigned ones[5] = {1, 1, 1, 1, 1};
+    const Current current(*plan);
+    if (current.said) return current.said;
+    bool first = true;
+    for (const Launch& launch : plan->launches) {
+        room.resize(launch.bytes.size() + 64), parameters.resize(launch.begins.size());
+        unsigned char* const block = room.data() + (64 - (uintptr_t)room.data() % 64) % 64;
+        memcpy(block, launch.bytes.data(), launch.bytes.size());
+        for (const Address& address : launch.addresses) {
+            char* const to = bases[address.base] + address.offset;
+            if (address.map < 0) {
+                memcpy(block + address.at, &to, 8);
+                continue;
+            }
+            const Map& map = launch.maps[(size_t)address.map];
+            const int code = cuda.cuTensorMapEncodeTiled(block + address.at, map.type, 5, to, map.extent, map.stride, map.box, ones, 0,
+                map.swizzle, 3, 0);
+            if (code) return failed(code, "cuTensorMapEncodeTiled for " + launch.name);
+        }
+        for (size_t i = 0; i < launch.begins.size(); i++) parameters[i] = block + launch.begins[i];
+        CUlaunchAttribute attributes[2]{};
+        CUlaunchConfig config{{launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.block[0], launch.block[1], launch.block[2]},
+            launch.shared, stream, attributes, 0};
+        if (launch.cluster > 1) attributes[config.count].id = 4, attributes[config.count++].value.cluster = {launch.cluster, 1, 1};
+        // It may begin while the one before it ends; the first follows work that says nothing of that.
+        if (launch.early && !first) attributes[config.count].id = 6, attributes[config.count++].value.allowed = 1;
+        first = false;
+        if (const int code = cuda.cuLaunchKernelEx(&config, launch.function, parameters.data(), nullptr)) return failed(code,
+            "the launch of " + launch.name);
+    }
+    return nullptr;
+}
+}
+"""
+
+
+def leaf(position, offset=0):
+    return "leaf", position, offset
+
+
+def out(position, offset=0):
+    return "out", position, offset
+
+
+def work(offset):
+    return "work", 0, offset
+
+
+def wide(number):
+    return struct.pack("q", number)
+
+
+def raw(digits):
+    return bytes.fromhex(digits)
+
+
+def boxes(place, *numbers):
+    """A tensor that is read box by box: element type, swizzle, extents, strides in bytes, box."""
+    return *place, [n for number in numbers for n in (number if isinstance(number, tuple) else (number,))]
+
+
+def launch(kernel, grid, block, shared, arguments, cluster=1, early=False):
+    three = [list(n) if isinstance(n, tuple) else [n, 1, 1] for n in (grid, block)]
+    return kernel, [*three[0], *three[1], shared, cluster, early], arguments
+
+
+@functools.cache
+def host():
+    """The compiled HOST, and what version NVRTC has. Without torch's headers it takes a second or two, once a machine."""
+    name = "transfuse_host_" + hashlib.sha256(HOST.encode()).hexdigest()[:12]
+    path = load_inline(
+        name, cpp_sources=HOST, extra_cflags=["-O2", "-std=c++17"], extra_ldflags=["-ldl", "-pthread"],
+        is_python_module=False, no_implicit_headers=True,
+    )  # fmt: skip
+    library, version = ctypes.CDLL(path), ctypes.c_int()
+    for function in ("begin", "compile", "plan", "load", "add_launch", "run"):
+        getattr(library, function).restype = ctypes.c_char_p
+    library.run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    beside = os.path.join(os.path.dirname(torch.__file__), "lib", "libcaffe2_nvrtc.so")
+    checked(library.begin(words([beside, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]), ctypes.byref(version)))
+    return library, version.value, os.path.dirname(path)
+
+
+def words(texts):
+    """Strings as C has them; the last is null."""
+    return (ctypes.c_char_p * (len(texts) + 1))(*[text.encode() for text in texts], None)
+
+
+def checked(said):
+    if said:
+        raise RuntimeError(said.decode(errors="replace"))
+
+
+@functools.cache
+def architecture(device):
+    """The number of a GPU: 90 for compute capability 9.0."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
+def compiled(kernels, device):
+    """Of each kernel the file of its machine code: what is not there from another call is compiled, MAX_JOBS at a time."""
+    library, version, folder = host()
+    arch = architecture(device)
+    flags = [f"-arch=sm_{arch}{'a' * (arch >= 90)}", "-std=c++17", "-default-device", "--extra-device-vectorization",
+             "-diag-suppress=177"]  # fmt: skip
+    paths, missing = {}, {}
+    for kernel in dict.fromkeys(kernels):
+        entry, text, more = KERNELS[kernel]
+        told = "\n".join([str(version), *flags, *more, text])
+        paths[kernel] = os.path.join(folder, hashlib.sha256(told.encode()).hexdigest()[:24] + ".cubin")
+        if not os.path.exists(paths[kernel]):
+            missing[paths[kernel]] = text, entry, words([*flags, *more])
+    if missing:
+        options = (ctypes.POINTER(ctypes.c_char_p) * len(missing))(
+            *[ctypes.cast(o, ctypes.POINTER(ctypes.c_char_p)) for _, _, o in missing.values()]
+        )
+        texts, entries = (words([entry[i] for entry in missing.values()]) for i in (0, 1))
+        jobs = int(os.environ.get("MAX_JOBS") or os.cpu_count() or 1)
+        checked(library.compile(len(missing), texts, entries, options, words([*missing]), jobs))
+    return paths
+
+
+_loaded = {}
+
+
+class Prepared:
+    """A plan with its kernels on a device."""
+
+    def __init__(self, name, device):
+        library, *_ = host()
+        workspace, self.outputs, launches = PLANS[name]
+        self.workspace = max(workspace, 1)
+        self.plan, self.run = ctypes.c_void_p(), library.run
+        checked(library.plan(device, ctypes.byref(self.plan)))
+        paths = compiled([kernel for kernel, *_ in launches], device)
+        leaves = 1 + max([a[1] for *_, given in launches for a in given if isinstance(a, tuple) and a[0] == "leaf"], default=0)
+        self.leaves = leaves
+        for kernel, numbers, given in launches:
+            if (kernel, device) not in _loaded:
+                with open(paths[kernel], "rb") as file:
+                    code, function = file.read(), ctypes.c_void_p()
+                entry = KERNELS[kernel][0].encode()
+                checked(library.load(self.plan, code, entry, ctypes.byref(function)))
+                _loaded[kernel, device] = function
+            checked(library.add_launch(self.plan, _loaded[kernel, device], kernel.encode(), (ctypes.c_uint * 9)(*numbers)))
+            for argument in given:
+                if isinstance(argument, tuple):
+                    kind, position, offset, *box = argument
+                    base = {"work": 0, "leaf": 1 + position, "out": 1 + leaves + position}[kind]
+                    place = self.plan, base, ctypes.c_longlong(offset)
+                    if box:
+                        library.add_map(*place, (ctypes.c_longlong * 16)(*box[0]))
+                    else:
+                        library.add_address(*place)
+                else:
+                    data = struct.pack("i", argument) if isinstance(argument, int) else argument
+                    library.add_bytes(self.plan, data, len(data))
+        self.pack = struct.Struct(f"{1 + leaves + len(self.outputs)}P").pack
+
+
+_prepared = {}
+
+
+def run(name, leaves):
+    """The results of a plan."""
+    device = leaves[0].get_device()
+    plan = _prepared.get((name, device)) or _prepared.setdefault((name, device), Prepared(name, device))
+    where = leaves[0].device
+    results = [torch.empty_strided(shape, strides, dtype=dtype, device=where) for dtype, shape, strides in plan.outputs]
+    scratch = torch.empty(plan.workspace, dtype=torch.uint8, device=where)
+    places = map(torch.Tensor.data_ptr, (scratch, *leaves[: plan.leaves], *results))
+    checked(plan.run(plan.plan, plan.pack(*places), torch._C._cuda_getCurrentRawStream(device)))
+    return results
+
+
+def elsewhere(device):
+    """Why the kernels do not run there; None where they do."""
+    if device.type != "cuda":
+        return f"the kernels are for CUDA, the tensors are on {device}"
+    if not (architecture(device.index) == 90):
+        return f"the kernels are for compute capability 9.0, this device has {architecture(device.index) / 10}"
+    return None
+
+
+# Of each plan: bytes of workspace, results (dtype, shape, strides), and launches: kernel, blocks, threads, bytes of dynamic
+# shared memory, arguments. leaf(i, offset), out(i, offset), work(offset) are addresses; plain numbers are 32 bits wide.
+PLANS = {
+    "train_tf32": (
+        4275200, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
+            launch("moments", 2048, 256, 0, [leaf(0), work(4137984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
+                raw("0100000006000000"), raw("0100000004000000")], early=True),
+            # mul[128], taps[1,64,128,1,1,1], pack weights
+            launch("prepare", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0, 33,
+                1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040")], early=True),
+            # mean[1,64,1,1,1], mul[1,128,1,1,1] in 2 stages
+            launch("moments_tail", 8, 256, 0, [work(4137984), work(4154368), work(4154368), work(0), work(4154880), 16, 64, 1024, 128, 1,
+                64, 16, 128], cluster=8, early=True),
+            # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
+            launch("moments_tail_2", 258, 256, 0, [work(4154880), work(32768), out(1), work(33280), work(4137984), work(0), work(33792),
+                128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
+            # dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
+            launch("dense", 132, 384, 221696, [leaf(0), work(41984),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000900000001000000400b0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(4137984),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 8, 5, 1, 4))], early=True),
+            # mean[1,128,1,1,1], sub[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 3 stages
+            launch("dense_tail", 8, 256, 0, [work(4205568), work(4273152), work(4137984), work(4273152), work(4274176), work(4274176),
+                out(2), work(33792), leaf(3), leaf(4), out(0), 132, 128, 414720, 16, 128, 16, 128, 9, 1, 0, 128, 1, 2048], cluster=8, early=True),
+        ],
+    ),
+    "train_strict": (
+        8371200, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
+            launch("moments", 2048, 256, 0, [leaf(0), work(8233984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
+                raw("0100000006000000"), raw("0100000004000000")], early=True),
+            # mul[128], taps[1,64,128,1,1,1], pack weights
+            launch("prepare_2", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0,
+                33, 1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040")], early=True),
+            # mean[1,64,1,1,1], mul[1,128,1,1,1] in 2 stages
+            launch("moments_tail", 8, 256, 0, [work(8233984), work(8250368), work(8250368), work(0), work(8250880), 16, 64, 1024, 128, 1,
+                64, 16, 128], cluster=8, early=True),
+            # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
+            launch("moments_tail_2", 258, 256, 0, [work(8250880), work(32768), out(1), work(33280), work(8233984), work(0), work(33792),
+                128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
+            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
+            launch("dense_2", 132, 384, 230784, [leaf(0), work(41984),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(8233984),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
+            # mean[1,128,1,1,1], sub[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 3 stages
+            launch("dense_tail", 8, 256, 0, [work(8301568), work(8369152), work(8233984), work(8369152), work(8370176), work(8370176),
+                out(2), work(33792), leaf(3), leaf(4), out(0), 132, 128, 414720, 16, 128, 16, 128, 9, 1, 0, 128, 1, 2048], cluster=8, early=True),
+        ],
+    ),
+    "train_training_tf32": (
+        4275200, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 64, 1, 1, 1), (64, 1, 1, 1, 1))],
+        [
+            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
+            launch("moments", 2048, 256, 0, [leaf(0), work(4137984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
+                raw("0100000006000000"), raw("0100000004000000")], early=True),
+            # mul[128], taps[1,64,128,1,1,1], pack weights
+            launch("prepare", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0, 33,
+                1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040")], early=True),
+            # box_sums[16,64,1,1,1], mean[1,64,1,1,1], mul[1,128,1,1,1] in 2 stages
+            launch("moments_tail_3", 8, 256, 0, [work(4137984), out(3), work(4154368), work(4154368), work(0), work(4154880), 64, 1024, 16,
+                128, 5, 4, 0, 1024, 4, 64, 16, 128], cluster=8, early=True),
+            # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
+            launch("moments_tail_2", 258, 256, 0, [work(4154880), work(32768), out(1), work(33280), work(4137984), work(0), work(33792),
+                128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
+            # dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
+            launch("dense", 132, 384, 221696, [leaf(0), work(41984),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000900000001000000400b0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(4137984),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 8, 5, 1, 4))], early=True),
+            # mean[1,128,1,1,1], sub[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 3 stages
+            launch("dense_tail", 8, 256, 0, [work(4205568), work(4273152), work(4137984), work(4273152), work(4274176), work(4274176),
+                out(2), work(33792), leaf(3), leaf(4), out(0), 132, 128, 414720, 16, 128, 16, 128, 9, 1, 0, 128, 1, 2048], cluster=8, early=True),
+        ],
+    ),
+    "train_training_strict": (
+        8371200, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 64, 1, 1, 1), (64, 1, 1, 1, 1))],
+        [
+            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
+            launch("moments", 2048, 256, 0, [leaf(0), work(8233984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
+                raw("0100000006000000"), raw("0100000004000000")], early=True),
+            # mul[128], taps[1,64,128,1,1,1], pack weights
+            launch("prepare_2", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0,
+                33, 1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040")], early=True),
+            # box_sums[16,64,1,1,1], mean[1,64,1,1,1], mul[1,128,1,1,1] in 2 stages
+            launch("moments_tail_3", 8, 256, 0, [work(8233984), out(3), work(8250368), work(8250368), work(0), work(8250880), 64, 1024, 16,
+                128, 5, 4, 0, 1024, 4, 64, 16, 128], cluster=8, early=True),
+            # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
+            launch("moments_tail_2", 258, 256, 0, [work(8250880), work(32768), out(1), work(33280), work(8233984), work(0), work(33792),
+                128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
+            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
+            launch("dense_2", 132, 384, 230784, [leaf(0), work(41984),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(8233984),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
+            # mean[1,128,1,1,1], sub[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 3 stages
+            launch("dense_tail", 8, 256, 0, [work(8301568), work(8369152), work(8233984), work(8369152), work(8370176), work(8370176),
+                out(2), work(33792), leaf(3), leaf(4), out(0), 132, 128, 414720, 16, 128, 16, 128, 9, 1, 0, 128, 1, 2048], cluster=8, early=True),
+        ],
+    ),
+    "train_gradients_tf32": (
+        576237056, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # mul[128], pack weights
+            launch("prepare_3", 1001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"),
+                raw("00000040")]),
+            # mul[16,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(3), 128, 16, 9, 8, 0, 2048, 8, 128]),
+            # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
+            launch("dense_3", 132, 512, 230144, [leaf(0), work(424685056),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(428781056),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 9, 5, 1, 4))], early=True),
+            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
+            launch("dense_tail_2", 32, 256, 0, [work(428848640), work(212337664), leaf(3), work(212338176), work(212347392),
+                work(212346880), work(212347904), work(428781056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
+            # sum[1,128,1,1,1]
+            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(428781056), 9, 103680, 11520, 36, 20,
+                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise_3", 2, 256, 0, [work(428781056), work(212337664), out(2), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
+                128, 1, 128], early=True),
+            # mul[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
+                work(212348416), work(428781056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_5", 16, 256, 0, [work(428781056), out(1), 128, 9, 16, 128], early=True),
+            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 5 taps, 36 slices, wgmma, TF32
+            launch("correlate_groups", 900, 384, 132672, [leaf(0), work(212348416), work(428781056), 16, 2, 3, 4, 32, 36, 8192, 1048576,
+                16384, 1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+            # correlate[1,64,128,5,5,5]
+            launch("correlate_tail", 4000, 256, 0, [work(428781056), out(0), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
+                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+        ],
+    ),
+    "train_gradients_strict": (
+        580333056, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # mul[128], pack weights
+            launch("prepare_4", 1001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"),
+                raw("00000040")]),
+            # mul[16,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(3), 128, 16, 9, 8, 0, 2048, 8, 128]),
+            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
+            launch("dense_4", 132, 512, 229120, [leaf(0), work(424685056),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(432877056),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
+            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
+            launch("dense_tail_2", 32, 256, 0, [work(432944640), work(212337664), leaf(3), work(212338176), work(212347392),
+                work(212346880), work(212347904), work(432877056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
+            # sum[1,128,1,1,1]
+            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(432877056), 9, 103680, 11520, 36, 20,
+                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise_3", 2, 256, 0, [work(432877056), work(212337664), out(2), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
+                128, 1, 128], early=True),
+            # mul[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
+                work(212348416), work(432877056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_5", 16, 256, 0, [work(432877056), out(1), 128, 9, 16, 128], early=True),
+            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 2 taps, 36 slices, 3 x TF32
+            launch("correlate", 2700, 256, 70656, [leaf(0), work(212348416), work(432877056), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
+                1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+            # correlate[1,64,128,5,5,5]
+            launch("correlate_tail", 4000, 256, 0, [work(432877056), out(0), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
+                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+        ],
+    ),
+    "train_gradients_tf32_2": (
+        580333056, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # mul[128], pack weights, pack weights
+            launch("prepare_5", 2001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), work(428781056), 1, 2001, 1, 0, 1001, 1, 1001,
+                raw("00000040"), raw("00000040")]),
+            # mul[16,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(4), 128, 16, 9, 8, 0, 2048, 8, 128]),
+            # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
+            launch("dense_3", 132, 512, 230144, [leaf(0), work(424685056),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(432877056),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 9, 5, 1, 4))], early=True),
+            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
+            launch("dense_tail_2", 32, 256, 0, [work(432944640), work(212337664), leaf(3), work(212338176), work(212347392),
+                work(212346880), work(212347904), work(432877056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
+            # sum[1,128,1,1,1]
+            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(432877056), 9, 103680, 11520, 36, 20,
+                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise_3", 2, 256, 0, [work(432877056), work(212337664), out(3), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
+                128, 1, 128], early=True),
+            # mul[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
+                work(212348416), work(432877056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_5", 16, 256, 0, [work(432877056), out(2), 128, 9, 16, 128], early=True),
+            # dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x4 chunks 4x8 stores 1 registers 64/96/176 alternates
+            launch("dense_5", 132, 512, 229376, [work(212348416), work(428781056),
+                raw("10000000140000002400000024000000100000001000000020000000200000001000000010000000020000000200000000040000"),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), out(0),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"),
+                boxes(work(212348416), 7, 0, (36, 36, 20, 16, 128), (144, 5184, 13271040, 103680), (20, 20, 5, 1, 4))], early=True),
+            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 5 taps, 36 slices, wgmma, TF32
+            launch("correlate_groups", 900, 384, 132672, [leaf(0), work(212348416), work(432877056), 16, 2, 3, 4, 32, 36, 8192, 1048576,
+                16384, 1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+            # correlate[1,64,128,5,5,5]
+            launch("correlate_tail", 4000, 256, 0, [work(432877056), out(1), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
+                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+        ],
+    ),
+    "train_gradients_strict_2": (
+        588525056, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # mul[128], pack weights, pack weights
+            launch("prepare_6", 2001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), work(432877056), 1, 2001, 1, 0, 1001, 1, 1001,
+                raw("00000040"), raw("00000040")]),
+            # mul[16,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(4), 128, 16, 9, 8, 0, 2048, 8, 128]),
+            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
+            launch("dense_4", 132, 512, 229120, [leaf(0), work(424685056),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(441069056),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
+            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
+            launch("dense_tail_2", 32, 256, 0, [work(441136640), work(212337664), leaf(3), work(212338176), work(212347392),
+                work(212346880), work(212347904), work(441069056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
+            # sum[1,128,1,1,1]
+            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(441069056), 9, 103680, 11520, 36, 20,
+                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise_3", 2, 256, 0, [work(441069056), work(212337664), out(3), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
+                128, 1, 128], early=True),
+            # mul[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
+                work(212348416), work(441069056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_5", 16, 256, 0, [work(441069056), out(2), 128, 9, 16, 128], early=True),
+            # dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x4 chunks 2x8 stores 1 registers 64/96/176 alternates
+            launch("dense_6", 132, 512, 227840, [work(212348416), work(432877056),
+                raw("100000001400000024000000240000001000000010000000200000002000000010000000100000000400000003000000000c0000"),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), out(0),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"),
+                boxes(work(212348416), 7, 0, (36, 36, 20, 16, 128), (144, 5184, 13271040, 103680), (16, 12, 5, 1, 4))], early=True),
+            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 2 taps, 36 slices, 3 x TF32
+            launch("correlate", 2700, 256, 70656, [leaf(0), work(212348416), work(441069056), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
+                1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+            # correlate[1,64,128,5,5,5]
+            launch("correlate_tail", 4000, 256, 0, [work(441069056), out(1), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
+                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+        ],
+    ),
+    "evaluate": (
+        50688, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
+        [
+            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
+            launch("moments", 2048, 256, 0, [leaf(0), work(34304), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
+                raw("0100000006000000"), raw("0100000004000000")], early=True),
+            # mul[128], mul[1,128,1,1,1], sub[1,128,1,1,1], taps[1,64,128,1,1,1]
+            launch("prepare_7", 35, 256, 0, [leaf(2), work(33792), leaf(6), leaf(3), work(0), leaf(4), leaf(5), work(512), leaf(1),
+                work(1024), 1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 8192, 128, 1, 1, 1, 1, 35, 1, 0, 2, 1, 3, 2, 3, raw("00000040"),
+                raw("acc52737"), raw("acc52737"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040")], early=True),
+            # add[16,128,1,1,1]
+            launch("moments_tail_4", 256, 256, 0, [work(34304), work(1024), work(33792), work(0), work(512), out(0), 64, 1024, 128, 256,
+                2048], early=True),
+        ],
+    ),
+    "evaluate_training": (
+        50688, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 64, 1, 1, 1), (64, 1, 1, 1, 1))],
+        [
+            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
+            launch("moments", 2048, 256, 0, [leaf(0), work(34304), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
+                raw("0100000006000000"), raw("0100000004000000")], early=True),
+            # mul[128], mul[1,128,1,1,1], sub[1,128,1,1,1], taps[1,64,128,1,1,1]
+            launch("prepare_7", 35, 256, 0, [leaf(2), work(33792), leaf(6), leaf(3), work(0), leaf(4), leaf(5), work(512), leaf(1),
+                work(1024), 1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 8192, 128, 1, 1, 1, 1, 35, 1, 0, 2, 1, 3, 2, 3, raw("00000040"),
+                raw("acc52737"), raw("acc52737"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040")], early=True),
+            # box_sums[16,64,1,1,1], add[16,128,1,1,1]
+            launch("moments_tail_5", 260, 256, 0, [work(34304), out(1), work(1024), work(33792), work(0), work(512), out(0), 64, 1024, 128,
+                260, 4, 0, 1024, 4, 2048], early=True),
+        ],
+    ),
+    "evaluate_gradients": (
+        5056512, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # mul[128], rsqrt[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], pack weights
+            launch("prepare_8", 12, 256, 0, [leaf(2), work(1024), leaf(6), work(0), leaf(3), work(512), work(1536), work(4925440), leaf(1),
+                1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 12, 1, 0, 2, 1, 3, 2, 4, 3, 4, raw("00000040"), raw("acc52737"),
+                raw("acc52737"), raw("acc52737"), raw("3ad12138"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040")]),
+            # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise_6", 11, 256, 0, [leaf(7), out(3), work(1536), work(2048), leaf(5), work(10240), work(512), out(1), 16, 128,
+                11, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 10, 128]),
+            # dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
+            launch("dense_7", 16, 512, 84992, [leaf(8), work(4925440),
+                raw("10000000010000000100000001000000100000000100000001000000010000001000000001000000010000000100000010000000"),
+                raw("40000000000000000100000000000000010000000000000001000000000000000100000000000000"), work(1024),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), leaf(7),
+                raw("80000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(4990976),
+                boxes(leaf(8), 7, 0, (64, 1, 1, 1, 16), (16, 16, 16, 256), (4, 2, 1, 1, 1))], early=True),
+            # mul[1,128,1,1,1]
+            launch("dense_tail_3", 1, 256, 0, [work(4990976), work(10240), work(0), out(2), 16, 128, 1, 128], early=True),
+            # correlate[1,64,128,1,1,1]
+            launch("correlate_2", 32, 256, 0, [leaf(8), work(2048), work(4990976), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),
+            # taps[1,64,128,1,5,5]
+            launch("correlate_3", 800, 256, 0, [work(4990976), work(10240), 5, 128, 8192, 204800, 3200, 25, 800, 204800,
+                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            # taps[1,64,128,5,5,5]
+            launch("library", 4000, 256, 0, [work(10240), work(829440), 5, 128, 204800, 3200, 25, 1024000, 16000, 125, 4000, 1024000,
+                raw("9a99999903000000"), raw("0100000007000000")]),
+            # elements, 4 at once
+            launch("loop", 1000, 256, 0, [work(829440), out(0), 1024000, 256000, raw("30dd240614000000")], early=True),
+        ],
+    ),
+    "evaluate_gradients_2": (
+        6666240, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        [
+            # mul[128], rsqrt[1,128,1,1,1], mul[1,128,1,1,1], taps[1,64,128,1,5,5], mul[1,128,1,1,1]
+            launch("prepare_9", 804, 256, 0, [leaf(2), work(1024), leaf(6), work(0), leaf(3), work(512), leaf(1), work(5027840),
+                work(1536), 1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 204800, 3200, 25, 25, 5, 1, 128, 1, 1, 1, 1, 804, 1, 0, 2, 1, 3, 2, 803,
+                3, 803, raw("00000040"), raw("acc52737"), raw("acc52737"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("acc52737"), raw("3ad12138")]),
+            # permute[1,128,64,1,1,1], pack weights
+            launch("prepare_10", 40, 256, 0, [work(5027840), work(10240), work(4962304), 8192, 64, 1, 1, 1, 1, 40, 32, 0, 32], early=True),
+            # sum[1,128,1,1,1], mul[16,128,1,1,1], lattice[16,64,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise_7", 139, 256, 0, [leaf(7), out(4), work(1536), work(2048), work(10240), work(43008), leaf(5), work(47104),
+                work(512), out(2), 16, 128, 64, 139, 1, 0, 128, 9, 1, 2048, 137, 9, 1024, 138, 137, 128, 138, 128]),
+            # dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
+            launch("dense_7", 16, 512, 84992, [leaf(8), work(4962304),
+                raw("10000000010000000100000001000000100000000100000001000000010000001000000001000000010000000100000010000000"),
+                raw("40000000000000000100000000000000010000000000000001000000000000000100000000000000"), work(1024),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), leaf(7),
+                raw("80000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(5027840),
+                boxes(leaf(8), 7, 0, (64, 1, 1, 1, 16), (16, 16, 16, 256), (4, 2, 1, 1, 1))], early=True),
+            # mul[1,128,1,1,1]
+            launch("dense_tail_3", 1, 256, 0, [work(5027840), work(47104), work(0), out(3), 16, 128, 1, 128], early=True),
+            # correlate[1,64,128,1,1,1]
+            launch("correlate_2", 32, 256, 0, [leaf(8), work(2048), work(5027840), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),
+            # taps[1,64,128,1,5,5]
+            launch("correlate_3", 800, 256, 0, [work(5027840), work(47104), 5, 128, 8192, 204800, 3200, 25, 800, 204800,
+                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            # box_spread[16,64,16,32,32]
+            launch("library_2", 16384, 256, 0, [work(43008), out(0), 8, 32, 16, 15, 31, 64, 1048576, 16384, 1024, 16384, 4194304,
+                raw("0100000003000000"), raw("0100000005000000"), raw("0100000004000000")]),
+            # taps[1,64,128,5,5,5]
+            launch("library", 4000, 256, 0, [work(47104), work(866304), 5, 128, 204800, 3200, 25, 1024000, 16000, 125, 4000, 1024000,
+                raw("9a99999903000000"), raw("0100000007000000")]),
+            # elements, 4 at once
+            launch("loop_2", 1000, 256, 0, [work(866304), out(1), 1024000, 256000, raw("30dd240614000000")], early=True),
+        ],
+    ),
+}
+
+
+# Of each call of a region: its tensors (dtype, shape, strides), and the plans of each kind, with TF32 and in full fp32.
+# Kinds: calls without gradients, with them, and the gradients of the tensors named.
+CALLS = [
+    ("train", [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))], {
+        "inference": ("train_tf32", "train_strict"),
+        "training": ("train_training_tf32", "train_training_strict"),
+        (1, 2, 3, 4): ("train_gradients_tf32", "train_gradients_strict"),
+        (0, 1, 2, 3, 4): ("train_gradients_tf32_2", "train_gradients_strict_2"),
+    }),
+    ("evaluate", [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))], {
+        "inference": ("evaluate", "evaluate"),
+        "training": ("evaluate_training", "evaluate_training"),
+        (1, 2, 3, 4): ("evaluate_gradients", "evaluate_gradients"),
+        (0, 1, 2, 3, 4): ("evaluate_gradients_2", "evaluate_gradients_2"),
+    }),
+]
+
+
+# The tensors of each region that its gradients read.
+SAVED = {
+    "train": [0, 1, 2, 3],
+    "evaluate": [1, 2, 3, 5, 6],
+}
+# Of each plan for gradients: the strides in which it takes those of results.
+GRADIENTS = {
+    "train_gradients_tf32": [(128, 1, 1, 1, 1)],
+    "train_gradients_strict": [(128, 1, 1, 1, 1)],
+    "train_gradients_tf32_2": [(128, 1, 1, 1, 1)],
+    "train_gradients_strict_2": [(128, 1, 1, 1, 1)],
+    "evaluate_gradients": [(128, 1, 1, 1, 1)],
+    "evaluate_gradients_2": [(128, 1, 1, 1, 1)],
+}
+
+
+# The model's regions in PyTorch's operators: what is asked how PyTorch multiplies, and differentiated twice.
+
+
+def train_as_written(x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias):
+    conv_transpose3d = torch.ops.aten.conv_transpose3d.input(x, conv_transpose_weight, conv_transpose_bias)
+    mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
+    batch_norm_statistics = batch_norm(mul, batch_norm_weight, batch_norm_bias, 1e-05)
+    adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm_statistics[0], [1, 1, 1])
+    return [adaptive_avg_pool3d, batch_norm_statistics[1], batch_norm_statistics[2]]
+
+
+def evaluate_as_written(x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, batch_norm_running_mean, batch_norm_running_var):
+    conv_transpose3d = torch.ops.aten.conv_transpose3d.input(x, conv_transpose_weight, conv_transpose_bias)
+    mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
+    batch_norm = torch.ops.aten.batch_norm(mul, batch_norm_weight, batch_norm_bias, batch_norm_running_mean, batch_norm_running_var, False, 0.1, 1e-05, False)
+    adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1])
+    return [adaptive_avg_pool3d]
+
+
+# Of each region: itself in PyTorch's operators, how many results it has, and those that have gradients.
+REGIONS = {
+    "train": (train_as_written, 3, [0]),
+    "evaluate": (evaluate_as_written, 1, [0]),
+}
+
+
+def batch_norm(x, weight, bias, eps):
+    """In training: the result, the batch's mean and its unbiased variance."""
+    own = x.new_zeros(2, x.shape[1], dtype=x.dtype if weight is None else weight.dtype).unbind()
+    return torch.ops.aten.batch_norm(x, weight, bias, *own, True, 1.0, eps, torch.backends.cudnn.enabled), *own
+
+def update(running, found, momentum):
+    """running = (1 - momentum) * running + momentum * found"""
+    torch._foreach_lerp_(running, [t.detach() for t in found], momentum)
+
+
+def allows_tf32():
+    """What PyTorch's switches say of convolutions."""
+    said = torch._C._get_fp32_precision_getter("cuda", "conv")
+    return said == "tf32" if said in ("tf32", "ieee") else torch.backends.cudnn.allow_tf32
+
+
+class Asked(TorchDispatchMode):
+    """Runs every convolution as the switches say and in full fp32, and notes whose results differ: cuDNN does without TF32 for some."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward, self.backward = [], []
+
+    def __torch_dispatch__(self, operator, types, arguments=(), named=None):
+        result = operator(*arguments, **(named or {}))
+        backward = operator is torch.ops.aten.convolution_backward.default
+        if backward or operator is torch.ops.aten.convolution.default:
+            if backward and not arguments[0].any():  # it vanished on its way back and would show nothing
+                other = torch.empty_like(arguments[0])
+                other.normal_(generator=torch.Generator(other.device).manual_seed(0))
+                arguments = other, *arguments[1:]
+                result_asked = operator(*arguments, **(named or {}))
+            else:
+                result_asked = result
+            with in_full_fp32():
+                exact = operator(*arguments, **(named or {}))
+            pairs = zip(result_asked[:2], exact[:2]) if backward else [(result_asked, exact)]
+            noticed = self.backward if backward else self.forward
+            noticed += [bool((a - b).norm() > 2.0**-20 * b.norm()) for a, b in pairs if a is not None]
+        return result
+
+
+ABOVE = {("cuda", "conv"): ("cuda", "all"), ("cuda", "all"): ("generic", "all")}  # where a switch that is "none" looks next
+
+
+def setting(switch):
+    """What a switch itself is set to: reading one that is "none" gives what the one above says."""
+    read, above = torch._C._get_fp32_precision_getter(*switch), ABOVE.get(switch)
+    if above is None or torch._C._get_fp32_precision_getter(*above) != read:
+        return read
+    before = setting(above)
+    torch._C._set_fp32_precision_setter(*above, "ieee" if read == "tf32" else "tf32")
+    follows = torch._C._get_fp32_precision_getter(*switch) != read
+    torch._C._set_fp32_precision_setter(*above, before)
+    return "none" if follows else read
+
+
+@contextlib.contextmanager
+def in_full_fp32():
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch._C._set_fp32_precision_setter, "cuda", "conv", setting(("cuda", "conv")))
+        torch._C._set_fp32_precision_setter("cuda", "conv", "ieee")
+        yield
+
+
+def rounds(call, leaves, sizes, wanted, plan):
+    """Whether PyTorch multiplies in TF32 here, forward and backward. Where only some convolutions do, the kernels may if they are as
+    exact. None: nothing can be asked while a stream is captured, and the switches decide."""
+    if torch.cuda.is_current_stream_capturing():
+        return None
+    with Asked() as seen, torch.set_grad_enabled(bool(wanted)):
+        own = [t.detach().requires_grad_(i in wanted) for i, t in enumerate(leaves)]
+        reached = [y for y in call.written(*own, *sizes) if y.requires_grad]
+        if reached:
+            torch.autograd.grad(reached, [own[i] for i in wanted], [*map(torch.ones_like, reached)], allow_unused=True)
+    forward = any(seen.forward)
+    if forward and not all(seen.forward):
+        with torch.no_grad():
+            theirs, ours = call.written(*leaves, *sizes), run(plan, leaves)
+            with in_full_fp32():
+                exact = call.written(*leaves, *sizes)
+        forward = all((o - e).norm() <= 1.15 * (t - e).norm() for o, t, e in zip(ours, theirs, exact))
+    return forward, forward and bool(seen.backward) and all(seen.backward)
+
+
+def plan_of(call, kind, leaves, sizes, wanted=()):
+    """The plan that multiplies as PyTorch does; None where the file has none."""
+    tf32, strict = call.kinds.get(kind, (None, None))
+    if tf32 == strict:
+        if tf32 is None:
+            left(f"{call.name} has no kernels for the gradients that are wanted here")
+        return tf32
+    plan = strict
+    if allows_tf32() and leaves[0].dtype == torch.float32:
+        if wanted not in call.rounds:
+            forward = call.kinds["training" if wanted else "inference"]
+            with contextlib.suppress(torch.OutOfMemoryError):  # where there is no memory to ask the switches decide
+                call.rounds[wanted] = rounds(call, leaves, sizes, wanted, forward[0] or forward[1])
+        plan = tf32 if (call.rounds.get(wanted) or (True, True))[isinstance(kind, tuple)] else strict
+        if call.rounds.get(wanted) is None:
+            call.rounds.pop(wanted, None)
+    if plan is None:
+        left(f"{call.name} has no kernels for {'full fp32' if strict is None else 'TF32'}")
+    return plan
+
+
+# By mode and inputs of a call: the method that computes it.
+SERVED = {
+    (True, (torch.float32, (16, 64, 16, 32, 32))): "by_train",
+    (False, (torch.float32, (16, 64, 16, 32, 32))): "by_evaluate",
+}
+
+
+class Left(UserWarning):
+    """A call that PyTorch's operators compute."""
+
+
+_left = set()
+
+
+def left(why):
+    """Said once."""
+    if why not in _left:
+        _left.add(why)
+        warnings.warn(f"{FILE}: PyTorch's operators compute this: {why}", Left, stacklevel=4)
+
+
+def served(model, *given):
+    """The method that computes a call with kernels of this file; None where PyTorch's operators do."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return None
+    tensors = [t for t in given if isinstance(t, torch.Tensor)]
+    way = SERVED.get((model.training, *[(t.dtype, t.shape) if isinstance(t, torch.Tensor) else repr(t) for t in given]))
+    if not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
+        left("an input is no plain tensor")
+    elif torch.is_autocast_enabled(tensors[0].device.type):
+        left("autocast is on")
+    elif way is None:
+        told = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors)
+        left(f"{told} is none of the sizes and dtypes that the file has kernels for")
+    elif why := elsewhere(tensors[0].device):
+        left(why)
+    else:
+        return way
+    return None
+
+
+class Call:
+    """A region at one size."""
+
+    def __init__(self, name, given, kinds):
+        self.name, self.written, self.outputs, self.flows = name, *REGIONS[name]
+        self.dtypes, self.strides, self.kinds = [g[0] for g in given], [g[2] for g in given], kinds
+        self.rounds = {}
+
+    def takes(self, leaves):
+        """Whether the tensors are what the kernels were written for."""
+        if [t.dtype for t in leaves] != self.dtypes or [t.stride() for t in leaves] != self.strides:
+            left(f"{self.name} is called with tensors of another dtype or layout than its kernels take")
+        elif len({t.device for t in leaves}) > 1:
+            left(f"{self.name} is called with tensors on several devices")
+        elif any([t.data_ptr() % 16 for t in leaves]):
+            left(f"{self.name} is called with a tensor that does not begin on 16 bytes")
+        else:
+            return True
+        return False
+
+
+_calls = {(name, *[tuple(g[1]) for g in given], given[0][0]): Call(name, given, kinds) for name, given, kinds in CALLS}
+
+
+def compute(name, leaves, sizes=()):
+    """The results of a region, by kernels."""
+    call = _calls.get((name, *[t.shape for t in leaves], leaves[0].dtype))
+    if call is None or not call.takes(leaves):
+        left(f"{name} has no kernels for these parameters") if call is None else None
+        return REGIONS[name][0](*leaves, *sizes)
+    if torch.is_grad_enabled() and any([t.requires_grad for t in leaves]):
+        return differentiable(call, sizes, *leaves)
+    plan = plan_of(call, "inference", leaves, sizes)
+    return call.written(*leaves, *sizes) if plan is None else run(plan, leaves)[: call.outputs]
+
+
 class Differentiable(torch.autograd.Function):
-    """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
-    def forward(ctx, name, *leaves):
-        ctx.save_for_backward(*leaves)
-        ctx.name, out = name, run(name, *leaves)
-        ctx.mark_non_differentiable(*out[PROGRAMS[name][-1] :])
-        return tuple(out)
+    def forward(ctx, call, sizes, *leaves):
+        ctx.call, ctx.sizes, wanted = call, sizes, tuple([i for i, need in enumerate(ctx.needs_input_grad[2:]) if need])
+        plan = plan_of(call, "training", leaves, sizes, wanted)
+        results = call.written(*leaves, *sizes) if plan is None else run(plan, leaves)
+        # What no plan for gradients reads may change meanwhile, as a bias may in PyTorch.
+        ctx.save_for_backward(*[t if i in SAVED[call.name] else None for i, t in enumerate(leaves)], *results[call.outputs :])
+        ctx.others = [(None, 0) if i in SAVED[call.name] else (t, t._version) for i, t in enumerate(leaves)]
+        ctx.set_materialize_grads(False)
+        results, ctx.ours = results[: call.outputs], plan is not None
+        ctx.mark_non_differentiable(*[y for i, y in enumerate(results) if i not in call.flows])
+        return tuple(results)
+
     @staticmethod
     def backward(ctx, *gradients):
-        again, (*_, written, results) = torch.is_grad_enabled(), PROGRAMS[ctx.name]
-        with torch.enable_grad():
-            leaves = [t.view_as(t) for t in ctx.saved_tensors]  # whatever one of them was computed from
-            found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-            found = iter(torch.autograd.grad(found[:results], wanted, gradients[:results], create_graph=again, allow_unused=True))
-        return None, *[next(found) if t.requires_grad else None for t in leaves]
+        call, needed, count = ctx.call, ctx.needs_input_grad[2:], len(ctx.others)
+        saved = ctx.saved_tensors
+        leaves, kept = [other if t is None else t for t, (other, _) in zip(saved, ctx.others)], saved[count:]
+        given, wanted = [gradients[i] for i in call.flows], tuple([i for i, need in enumerate(needed) if need])
+        plan = None
+        if torch.is_grad_enabled():
+            left(f"a gradient of {call.name} that is to be differentiated again")
+        elif any([g is None or torch._C._functorch.is_legacy_batchedtensor(g) for g in given]):
+            left(f"gradients of {call.name} for some of its results, or many at once")
+        elif ctx.ours:
+            plan = plan_of(call, wanted, leaves, ctx.sizes, wanted)
+        if plan is None:
+            if any([t is not None and t._version != version for t, version in ctx.others]):
+                raise RuntimeError("a tensor that PyTorch's operators need for this gradient has been modified by an inplace operation")
+            return None, None, *differentiated(call, leaves, ctx.sizes, gradients, needed)
+        given = [g if g.stride() == s else torch.empty_strided(g.shape, s, dtype=g.dtype, device=g.device).copy_(g)
+                 for g, s in zip(given, GRADIENTS[plan])]  # fmt: skip
+        found = iter(run(plan, [*leaves, *given, *kept]))
+        return None, None, *[next(found) if need else None for need in needed]
+
+
+# Function.apply would look for functorch's transforms first, which `served` has done.
+differentiable = super(torch.autograd.Function, Differentiable).apply
+
+
+def differentiated(call, leaves, sizes, gradients, needed):
+    """Gradients by PyTorch's operators, of the region as written."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # As seen here alone, whatever one of them was computed from.
+        own = [t.view_as(t) if again else t.detach().requires_grad_(need) for t, need in zip(leaves, needed)]
+        reached = [(y, g) for y, g in zip(call.written(*own, *sizes), gradients) if g is not None and y.requires_grad]
+        wanted = [t for t, need in zip(own, needed) if need]
+        found = iter([None] * len(wanted))
+        if reached:
+            results, given = zip(*reached)
+            found = iter(torch.autograd.grad(results, wanted, given, create_graph=again, allow_unused=True))
+    return [next(found) if need else None for need in needed]
+
 
 class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, scale_factor):
-        given, expected = (in_channels, out_channels, kernel_size, scale_factor), (64, 128, 5, 2.0)
+        given = (in_channels, out_channels, kernel_size, scale_factor)
+        expected = (64, 128, 5, 2.0)
         if given != expected:
             raise ValueError(f"the kernels of this file were written for ModelNew{expected}, got ModelNew{given}")
         super().__init__()
@@ -574,13 +9128,27 @@ class ModelNew(nn.Module):
         self.scale_factor = scale_factor
         self.batch_norm = nn.BatchNorm3d(out_channels)
         self.global_avg_pool = nn.AdaptiveAvgPool3d((1, 1, 1))
+
     def forward(self, x):
-        compute = super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run
-        if self.training:
-            y = compute("train", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias"))
-            running, found = of(self._modules["batch_norm"], "running_mean", "running_var"), [y[1], y[2]]
-            [t.copy_(new) for t, new in zip(running, torch._foreach_lerp_([t.to(found[0].dtype) for t in running], found, 0.1))]  # rounded once
-            self.batch_norm.num_batches_tracked.add_(1)
-            return y[0]
-        return compute("eval", x, *of(self._modules["conv_transpose"], "weight", "bias"), *of(self._modules["batch_norm"], "weight", "bias",
-                "running_mean", "running_var"))[0]
+        way = served(self, x)
+        if way == "by_train":
+            return self.by_train(x)
+        if way == "by_evaluate":
+            return self.by_evaluate(x)
+        return self.as_written(x)
+
+    def by_train(self, x):
+        train = compute("train", [x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight, self.batch_norm.bias])
+        update([self.batch_norm.running_mean, self.batch_norm.running_var], [train[1], train[2]], 0.1)
+        add_ = torch.ops.aten.add_.Tensor(self.batch_norm.num_batches_tracked, 1)
+        return train[0]
+
+    def by_evaluate(self, x):
+        evaluate = compute("evaluate", [x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight, self.batch_norm.bias, self.batch_norm.running_mean, self.batch_norm.running_var])
+        return evaluate[0]
+
+    def as_written(self, x):
+        x = self.conv_transpose(x)
+        x = x * self.scale_factor
+        x = self.batch_norm(x)
+        return self.global_avg_pool(x)

@@ -29,9 +29,10 @@ char* transfuse_layouts(int64_t handle, const char* leaves, const char* sizes, c
 char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, const char* machine, char** error);
 /* Statistics of a program, its largest workspace and, for each signature it met, what its executable says of itself; JSON. */
 char* transfuse_describe(int64_t handle, char** error);
-/* For `emit`, JSON: the kernels chosen for the graph `example`, with the arguments of their launches for the same graph at
- * the sizes of `text`. options: words from tf32, unaligned, general, arch=80, gradient=0,1:0,2 (outputs : leaves). */
-char* transfuse_stated(const char* example, const char* text, const char* options, char** error);
+/* For `emit`, JSON: the kernels that `optimize` takes for leaves and sizes like these (as for transfuse_layouts), with every
+ * argument of their launches. options: words from tf32, inference, keep, arch=80, multiprocessors=132,
+ * gradient=0,1:0,2 (outputs : leaves). Needs no GPU. */
+char* transfuse_stated(int64_t handle, const char* leaves, const char* sizes, const char* options, char** error);
 /* The PTX that the run-time compiler makes of device code; options as it takes them, one a line. *error: what it says
  * against the text. */
 char* transfuse_ptx(const char* text, const char* options, char** error);

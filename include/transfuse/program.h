@@ -81,6 +81,11 @@ public:
     std::vector<Type> kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes, Engine engine) const;
     // Parameters that were said not to change have changed: what was prepared of them is prepared anew.
     void forget_frozen();
+    // What forward() or, with a request, backward() would launch on a CUDA device of this architecture, as JSON
+    // (src/emit/stated.h). Needs no device. Sizes that were stated before share their kernels with later ones, so a
+    // program is for calls of one kind.
+    std::string stated(std::span<const TensorView> leaves, std::span<const int64_t> sizes, const CallMode& mode,
+                       int arch, int multiprocessors, const GradientRequest& request);
     ProgramStatistics statistics() const;
     std::vector<std::shared_ptr<const Instance>> instances() const;  // that are kept
     size_t bytes() const;                                            // of them

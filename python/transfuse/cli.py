@@ -225,7 +225,21 @@ def demo(words: list[str]) -> int:
     return subprocess.run([sys.executable, "-m", "transfuse.bench.demo", *words]).returncode
 
 
+def _several(known: tuple[str, ...]):
+    """Words of a list joined by commas, for argparse."""
+
+    def words(text: str) -> tuple[str, ...]:
+        for word in text.split(","):
+            if word not in known:
+                raise argparse.ArgumentTypeError(f"expected {', '.join(known)}, joined by commas, got {word!r}")
+        return tuple(text.split(","))
+
+    return words
+
+
 def emit(words: list[str]) -> int:
+    from transfuse import emit as emitter
+
     parser = argparse.ArgumentParser(
         prog="transfuse emit",
         description="Writes a reference file anew: one Python file with a class ModelNew and its kernels inline, which needs torch alone.",
@@ -236,38 +250,51 @@ def emit(words: list[str]) -> int:
         "--device", choices=("cuda", "cpu"), default="cuda", help="inline CUDA, or inline C++ for the CPU"
     )
     parser.add_argument(
-        "--check",
-        action="store_true",
-        help="runs the written file in a fresh process beside the reference, and times both",
-    )
-    parser.add_argument("--seeds", type=_count, default=5, help="of --check")
+        "--sizes", action="append", default=[], metavar="SIZES",
+        help="inputs to have kernels for beside the example's: 1..8x64x128x128; of several inputs joined by commas; may be repeated",
+    )  # fmt: skip
     parser.add_argument(
         "--dtype",
-        choices=("float32", "float16", "bfloat16"),
-        default="float32",
-        help="what kernels on tensor cores are for (a file takes the others as well, but slower), and what --check checks",
+        type=_several(emitter.DTYPES),
+        default=("float32",),
+        help="dtypes to have kernels for, joined by commas",
     )
+    parser.add_argument(
+        "--precision", type=_several(emitter.PRECISIONS), default=emitter.PRECISIONS,
+        help="arithmetics of fp32 to have kernels for (default: tf32,strict)",
+    )  # fmt: skip
+    parser.add_argument("--arch", type=_count, default=90, help="the GPU's compute capability, 90 for 9.0 (default)")
+    parser.add_argument("--no-gradients", action="store_true", help="no kernels for gradients")
+    parser.add_argument(
+        "--check", action="store_true",
+        help="runs the written file in a fresh process beside the reference, and times both",
+    )  # fmt: skip
+    parser.add_argument("--seeds", type=_count, default=5, help="of --check")
     parser.add_argument("--no-backward", action="store_true", help="--check compares no gradients")
     options = parser.parse_args(words)
-    from transfuse import emit as emitter
 
     if options.check and not options.output:
         parser.error("--check needs a file to check: -o")
     if options.check:
         _present(options.device)
-    text = emitter.emit(options.file, options.device, options.dtype)
+    request = emitter.Request(
+        options.device, options.dtype, options.precision, tuple(options.sizes), options.arch, not options.no_gradients
+    )
+    file = emitter.emit(options.file, request)
+    for note in file.notes:
+        print(note, file=sys.stderr)
     if not options.output:
-        print(text, end="")
+        print(file.text, end="")
         return 0
-    emitter.write(text, options.output)
-    print(f"{options.output}: {text.count(chr(10))} lines")
+    emitter.write(file.text, options.output)
+    print(f"{options.output}: {file.text.count(chr(10))} lines")
     if not options.check:
         return 0
     script = Path(emitter.__file__).with_name("check.py").read_text()
     given = [
         f"device={options.device}",
         f"seeds={options.seeds}",
-        f"dtype={options.dtype}",
+        f"dtype={options.dtype[0]}",
         f"backward={int(not options.no_backward)}",
     ]
     return subprocess.run([sys.executable, "-c", script, options.file, options.output, *given]).returncode

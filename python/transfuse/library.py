@@ -1,6 +1,8 @@
 """The native side: loads the libraries, speaks to the C face, gives the operators their fake kernels and gradients."""
 
+import contextlib
 import ctypes
+import itertools
 import json
 import os
 import threading
@@ -43,7 +45,7 @@ def _load() -> ctypes.CDLL:
         ("transfuse_forget_frozen", None, (ctypes.c_int64, error)),
         ("transfuse_explain", ctypes.c_void_p, (text, text, error)),
         ("transfuse_summary", ctypes.c_void_p, (text, text, error)),
-        ("transfuse_stated", ctypes.c_void_p, (text, text, text, error)),
+        ("transfuse_stated", ctypes.c_void_p, (ctypes.c_int64, text, text, text, error)),
         ("transfuse_infer", ctypes.c_void_p, (text, error)),
         ("transfuse_layouts", ctypes.c_void_p, (ctypes.c_int64, text, text, error)),
         ("transfuse_kept", ctypes.c_void_p, (ctypes.c_int64, text, text, text, error)),
@@ -102,8 +104,30 @@ def summary(text: str, machine: str = "cpu") -> dict:
     return json.loads(_taken(_call(_core.transfuse_summary, text.encode(), machine.encode())))
 
 
-def stated(example: str, text: str, options: str = "") -> dict:
-    return json.loads(_taken(_call(_core.transfuse_stated, example.encode(), text.encode(), options.encode())))
+@contextlib.contextmanager
+def alone(text: str):
+    """The handles of programs with this text that nobody else has, by what each is for."""
+    handles: dict[str, int] = {}
+
+    def handle(use: str) -> int:
+        if use not in handles:
+            handles[use] = _call(_core.transfuse_hold, text.encode(), next(_salts))
+        return handles[use]
+
+    try:
+        yield handle
+    finally:
+        for held in handles.values():
+            _core.transfuse_release(held)
+
+
+_salts = itertools.count(1 << 40)  # beyond those of programs with frozen parameters
+
+
+def stated(handle: int, leaves, sizes, options: str) -> dict:
+    """What `optimize` launches for leaves and sizes like these: kernels' sources, launches, workspace. Needs no GPU."""
+    told = _call(_core.transfuse_stated, handle, _views(leaves), _numbers(sizes), options.encode())
+    return json.loads(_taken(told))
 
 
 def infer(text: str) -> list[str]:

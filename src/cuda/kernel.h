@@ -136,6 +136,7 @@ struct BoxedTensor {
 // that lies at a value's address or in the scratch.
 struct Argument {
     enum class Kind : uint8_t { value, output, scratch, packed, bytes, boxes } kind = Kind::bytes;
+    bool whole = false;  // bytes: a whole number, which can be told
     // value: a leaf, an output or a buffer of the plan; output: the position; packed: the pass; boxes: as value, or the
     // tensor lies in the pass's scratch.
     ValueId value = -1;
@@ -173,7 +174,7 @@ struct Argument {
     static Argument of(const T& plain) {
         static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 96);
         Argument a;
-        a.size = sizeof(T);
+        a.size = sizeof(T), a.whole = std::is_integral_v<T>;
         std::memcpy(a.data.data(), &plain, sizeof(T));
         return a;
     }

@@ -153,6 +153,11 @@ KeyText key_of_structure(const Surroundings& around) {
 KnownKernels::KnownKernels(bool finds_texts) : written_(finds_texts ? std::make_unique<Written>() : nullptr) {}
 KnownKernels::~KnownKernels() = default;
 
+void KnownKernels::keep_off_disk() {
+    const std::lock_guard lock(mutex_);
+    disk_ = false;
+}
+
 bool KnownKernels::first_met(const Graph& graph) {
     std::string graphs = std::to_string(graph.outputs().size());
     for (ValueId leaf : graph.leaves())
@@ -177,7 +182,8 @@ KnownStructure& KnownKernels::structure_of(const Surroundings& around) {
 
 KnownKernels::Standing KnownKernels::of(KnownStructure& structure, int size_class) {
     const std::lock_guard lock(mutex_);
-    if (!structure.kernels) structure.kernels = std::make_shared<const KernelList>(on_disk(structure.words));
+    if (!structure.kernels)
+        structure.kernels = std::make_shared<const KernelList>(disk_ ? on_disk(structure.words) : KernelList());
     return {structure.kernels, structure.weighed.contains(size_class), structure.settled};
 }
 
@@ -204,7 +210,7 @@ void KnownKernels::remember(const Taken& taken) {
     std::vector<KnownKernel> more = kernels;
     more.push_back(taken.kernel);
     more.back().said = said_by(taken.kernel.words);
-    if (more.size() > 1) to_disk(entry.words, more);
+    if (disk_ && more.size() > 1) to_disk(entry.words, more);
     replace(std::move(more));
 }
 

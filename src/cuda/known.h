@@ -47,6 +47,7 @@ public:
     // finds_texts: those written already are found again; else each is written to be compared (tests).
     explicit KnownKernels(bool finds_texts = true);
     ~KnownKernels();
+    void keep_off_disk();  // what other processes met, and what this one meets, shall not matter to either
     // Whether these are the sizes that a graph of the program had first. Others are given texts that serve any size.
     bool first_met(const Graph& graph);
     // Also those that other processes compiled for many sizes: they are kept on disk, beside the kernels.
@@ -88,6 +89,7 @@ private:
     };
     static constexpr size_t most_forms = 8;
     mutable std::mutex mutex_;
+    bool disk_ = true;
     std::vector<FormFrames> frames_;  // asked for last first
     std::unordered_map<std::string, std::unique_ptr<KnownStructure>, KeyHash, std::equal_to<>> structures_;
     std::map<int, Compiled> compiled_;  // by architecture

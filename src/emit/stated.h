@@ -1,37 +1,16 @@
-// A program for every size: the kernels chosen for one shape, and the arguments they would be launched with at another.
-//
-// Kernels are chosen, and written, for the sizes of an example. What the choice weighed is repeated at other sizes
-// (cuda::Decisions), so that the text stays the same and only launch arguments change: who asks at enough sizes can say
-// each argument as a formula of them. `transfuse emit` does, and writes the formulas as host code.
+// What `optimize` launches for one size, told: its kernels' sources, their launches with every argument, and the
+// workspace they share. `transfuse emit` writes it into a file that launches them without this library.
 #pragma once
 
 #include <string>
 
-#include "cuda/assemble.h"
-#include "transfuse/algebra.h"
+#include "cuda/known.h"
 
 namespace transfuse::emit {
 
-struct Request {
-    std::string example;  // a graph: the sizes kernels are chosen for
-    std::string text;     // the same graph at other sizes
-    Fp32Precision precision = Fp32Precision::strict;
-    bool aligned = true;  // leaves and outputs begin on 16-byte boundaries
-    bool inference = true;
-    bool one_row_length = false;  // the innermost size is the example's: kernels may rest on it
-    bool own = false;             // the kernels that `optimize` takes for the example's sizes, which are `text`'s
-    cuda::Target target;
-    GradientRequest gradient;  // wrt not empty: the gradient's program, whose leaves are followed by output gradients
-};
-
-struct Stated {
-    Graph written;
-    Plan plan;  // at the sizes of `text`
-    cuda::Assembly assembly;
-};
-
-// Throws Error where the two sizes do not give the same plan.
-Stated state(const Request& request);
-std::string json(const Stated& stated);
+// As JSON. Dense kernels that spill are passed over as `optimize` passes over them, where there is a compiler to ask
+// ("compiled" says so). known: the kernels of the sizes of this program that were stated before.
+std::string stated(const Plan& plan, const CompileOptions& options, const cuda::Target& target,
+                   cuda::KnownKernels& known);
 
 }  // namespace transfuse::emit

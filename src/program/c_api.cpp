@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "cuda/runtime/nvrtc.h"
-#include "emit/stated.h"
 #include "plan/pass_name.h"
 #include "transfuse/algebra.h"
 #include "transfuse/c.h"
@@ -103,28 +102,37 @@ std::vector<TensorView> read_views(const char* text) {
     return views;
 }
 
-void read_options(const char* options, emit::Request& request) {
+struct StatedOptions {
+    CallMode mode;
+    int arch = 90, multiprocessors = 0;
+    GradientRequest gradient;
+};
+
+StatedOptions read_options(const char* options) {
+    StatedOptions read;
+    read.mode.engine = Engine::cuda, read.mode.inference = false;
     std::istringstream in(options);
+    const auto number_of = [](const std::string& word) { return std::stoi(word.substr(word.find('=') + 1)); };
     for (std::string word; in >> word;) {
         if (word == "tf32") {
-            request.precision = Fp32Precision::tf32;
-        } else if (word == "unaligned") {
-            request.aligned = false;
-        } else if (word == "rows") {
-            request.one_row_length = true;
-        } else if (word == "own") {
-            request.own = true;
-        } else if (word == "general") {
-            request.target.general_only = true;
-        } else if (word.rfind("arch=", 0) == 0) {
-            request.target.arch = std::stoi(word.substr(5));
-        } else if (word.rfind("gradient=", 0) == 0) {
+            read.mode.precision = Fp32Precision::tf32;
+        } else if (word == "inference") {
+            read.mode.inference = true;
+        } else if (word == "keep") {
+            read.mode.keep = true;
+        } else if (word.starts_with("arch=")) {
+            read.arch = number_of(word);
+        } else if (word.starts_with("multiprocessors=")) {
+            read.multiprocessors = number_of(word);
+        } else if (word.starts_with("gradient=")) {
             const size_t colon = word.find(':');
-            request.gradient = {numbers(word.substr(9, colon - 9)), numbers(word.substr(colon + 1))};
+            require(colon != std::string::npos, "transfuse_stated: gradient=outputs:leaves is expected, got ", word);
+            read.gradient = {numbers(word.substr(9, colon - 9)), numbers(word.substr(colon + 1))};
         } else {
             fail("transfuse_stated: unknown option ", word);
         }
     }
+    return read;
 }
 
 }  // namespace
@@ -220,11 +228,11 @@ char* transfuse_describe(int64_t handle, char** error) {
     });
 }
 
-char* transfuse_stated(const char* example, const char* text, const char* options, char** error) {
+char* transfuse_stated(int64_t handle, const char* leaves, const char* sizes, const char* options, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
-        emit::Request request{.example = example, .text = text, .target = {}, .gradient = {}};
-        read_options(options, request);
-        return copy(emit::json(emit::state(request)));
+        const StatedOptions asked = read_options(options);
+        return copy(program(handle)->stated(read_views(leaves), read_list(sizes), asked.mode, asked.arch,
+                                           asked.multiprocessors, asked.gradient));
     });
 }
 

@@ -7,6 +7,7 @@
 
 #include "algebra/lower.h"
 #include "cuda/executable.h"
+#include "emit/stated.h"
 #include "plan/form.h"
 #include "program/kept.h"
 #include "program/layout.h"
@@ -387,6 +388,37 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
                                  return Reading(read, types, true).backward(mode, request, given);
                              });
     });
+}
+
+std::string Program::stated(std::span<const TensorView> leaves, std::span<const int64_t> sizes, const CallMode& mode,
+                            int arch, int multiprocessors, const GradientRequest& request) {
+    const Reading reading = read(leaves, sizes, true);
+    CompileOptions options;
+    options.precision = mode.precision;
+    options.leaf_strides = strides_of(leaves);
+    std::vector<Sizes> results = output_layout(*reading.written, leaves);
+    Graph graph = reading.forward(mode);
+    const auto contiguous_behind = [](std::vector<Sizes>& strides, const Graph& of, size_t from) {
+        for (size_t j = from; j < of.outputs().size(); ++j)
+            strides.push_back(contiguous_strides(of[of.outputs()[j]].type.shape));
+    };
+    const size_t own = results.size();  // what is kept lies behind
+    if (request.wrt.empty()) {
+        options.output_strides = std::move(results);
+        contiguous_behind(options.output_strides, graph, own);
+    } else {
+        for (size_t j : request.outputs) options.leaf_strides.push_back(results[j]);
+        contiguous_behind(options.leaf_strides, graph, own);
+        for (ValueId leaf : request.wrt)
+            options.output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
+        graph = reading.backward(mode, request, request.outputs.size() + graph.outputs().size() - own);
+    }
+    cuda::Target target;
+    target.arch = arch;
+    if (multiprocessors > 0) target.multiprocessors = multiprocessors;
+    if (arch < 90) target.shared_bytes = arch == 80 || arch == 87 ? 163 * 1024 : 99 * 1024;
+    kernels_->keep_off_disk();
+    return emit::stated(plan(graph, machine_for(Engine::cuda)), options, target, *kernels_);
 }
 
 ProgramStatistics Program::statistics() const { return {plans_.load(), failures_.load()}; }

@@ -13,6 +13,7 @@ import pytest
 import torch
 from bench_sample import sample
 
+from transfuse.emit import File
 from transfuse.bench import accuracy, compare, driver, figures, page, peers, record, rows, table, timing, worker
 
 ROW = '''
@@ -122,15 +123,15 @@ def test_tuned_peers_come_last_and_only_known_ones_are_taken():
 def test_emitted_files_stand_beside_ours_with_the_parameters_of_the_model(folder, monkeypatch):
     asked = []
 
-    def emit(path, device, dtype):
-        asked.append((device, dtype))
-        return Path(path).read_text().replace("class Model(", "class ModelNew(")
+    def emit(path, request):
+        asked.append((request.device, request.dtypes, request.sizes))
+        return File(Path(path).read_text().replace("class Model(", "class ModelNew("), [])
 
     monkeypatch.setattr("transfuse.emit.emit", emit)
     path = str(folder / "A.py")
-    chosen = peers.peers("cuda", 4, set(peers.asked_peers("emitted,emitted_dtype,channels_last")))
+    chosen = peers.peers("cuda", 4, set(peers.asked_peers("emitted,channels_last")))
     files = [p for p in chosen if p.ours and not p.chooses]
-    assert {p.name for p in files} == set(table.FILES)
+    assert {p.name for p in files} == {"transfuse_emitted"} < set(table.FILES)
     model, inputs = rows.build(path, "cpu", seed=3, batch=2)
     model, inputs = model.half().eval(), [t.half() for t in inputs]
     for peer in files:
@@ -138,7 +139,7 @@ def test_emitted_files_stand_beside_ours_with_the_parameters_of_the_model(folder
         assert type(module).__name__ == "ModelNew" and not module.training
         same = zip(peers.call_for(peer, module, inputs, False)(), peers.call_for(peers.EAGER, model, inputs, False)())
         assert all(torch.allclose(a, b, rtol=1e-2, atol=1e-2) for a, b in same)
-    assert sorted(set(asked)) == [("cpu", "float16"), ("cpu", "float32")]
+    assert asked == [("cpu", ("float16",), ("2x4x9x9",))]
 
 
 def test_a_file_has_its_share_of_our_time_and_is_never_counted_as_pytorchs():

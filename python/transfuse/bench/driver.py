@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         "--peers",
         default="compile,channels_last",
         help="compile, channels_last, benchmark (cuDNN's), autotune, graphs (max-autotune, without and with CUDA graphs); "
-        "emitted, emitted_dtype (the model's file as `transfuse emit` writes it, without and with --dtype); "
+        "emitted (the model's file as `transfuse emit` writes it for the run's dtype and sizes); "
         "'none': eager and ours alone",
     )
     p.add_argument(

@@ -12,17 +12,17 @@ from . import rows
 
 
 @functools.lru_cache(maxsize=4)
-def _text(path: str, device: str, dtype: str) -> str:
-    """Written once for both layouts of memory."""
-    from transfuse.emit import emit
+def _text(path: str, device: str, dtype: str, sizes: str) -> str:
+    from transfuse.emit import Request, emit
 
-    return emit(path, device, dtype)
+    return emit(path, Request(device=device, dtypes=(dtype,), sizes=(sizes,))).text
 
 
-def emitted(path: str, model: torch.nn.Module, for_dtype: bool) -> torch.nn.Module:
-    """The file as `transfuse emit` writes it; for_dtype: as `--dtype` does for what the model has."""
+def emitted(path: str, model: torch.nn.Module, inputs: list) -> torch.nn.Module:
+    """The file as `transfuse emit` writes it for what the model and its inputs have."""
     like = next(model.parameters())
-    text = _text(path, like.device.type, str(like.dtype).removeprefix("torch.") if for_dtype else "float32")
+    sizes = ",".join("x".join(map(str, t.shape)) for t in inputs if isinstance(t, torch.Tensor))
+    text = _text(path, like.device.type, str(like.dtype).removeprefix("torch."), sizes)
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / f"{Path(path).stem}_new.py"
         written.write_text(text)

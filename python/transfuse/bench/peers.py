@@ -16,20 +16,20 @@ from .emitted import emitted
 
 # The modes of torch.compile. CUDA graphs save the host's time, which is counted apart, and copy inputs on the device.
 MODES = {"compile": "default", "autotune": "max-autotune-no-cudagraphs", "graphs": "max-autotune"}
-EMITTED = ("emitted", "emitted_dtype")  # the file, and the one for the dtype of the run alone
-KINDS = (*MODES, "channels_last", "benchmark", *EMITTED)  # what may be asked for
+EMITTED = "emitted"
+KINDS = (*MODES, "channels_last", "benchmark", EMITTED)  # what may be asked for
 
 
 @dataclass(frozen=True)
 class Peer:
     name: str
-    how: str  # eager | transfuse | one of MODES or EMITTED
+    how: str  # eager | transfuse | EMITTED | one of MODES
     channels_last: bool = False
     cudnn_benchmark: bool = False
 
     @property
     def ours(self) -> bool:
-        return self.how in ("transfuse", *EMITTED)
+        return self.how in ("transfuse", EMITTED)
 
     @property
     def chooses(self) -> bool:
@@ -52,7 +52,8 @@ def peers(device: str, rank: int, which: set[str]) -> list[Peer]:
     for last in layouts:
         suffix = "_channels_last" if last else ""
         chosen += [Peer("transfuse" + suffix, "transfuse", last), Peer("eager" + suffix, "eager", last)]
-        chosen += [Peer(f"transfuse_{how}{suffix}", how, last) for how in EMITTED if how in which]
+        if EMITTED in which and not last:  # files have kernels for contiguous tensors
+            chosen.append(Peer(f"transfuse_{EMITTED}", EMITTED))
         if "compile" in which:
             chosen.append(Peer("compile" + suffix, "compile", last))
         if device == "cuda":
@@ -85,7 +86,7 @@ def module_for(
 ) -> torch.nn.Module:
     """A copy of the model made ready as this peer would have it. Transfuse is shown inputs with other values: what it learns
     from them must be shapes alone. Forced, it may not take PyTorch's own op where that is faster. path: of the model's file."""
-    module = emitted(path, model, peer.how == "emitted_dtype") if peer.how in EMITTED else copy.deepcopy(model)
+    module = emitted(path, model, inputs) if peer.how == EMITTED else copy.deepcopy(model)
     if (
         peer.channels_last
     ):  # weights of the convolutions alone: Module.to refuses where other parameters have another rank

@@ -1,29 +1,40 @@
-"""Files for the CPU: the rewritten graph in PyTorch's operators, its convolutions and box sums in inline C++."""
+"""A file for CPUs: the rewritten graph of every size, statement by statement; its convolutions and box sums in inline C++."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 
-import numpy as np
-
 from transfuse import library
-from transfuse.emit import functions, header
-from transfuse.emit.cpu_text import BATCH_NORM_IN_FP32, CONVOLVE, DIFFERENTIATED, RUNTIME, SOURCE
-from transfuse.emit.formula import Statement, Unstated, python_of, scalar
-from transfuse.emit.model import as_written, lines_of
-from transfuse.emit.model_class import model_class
-from transfuse.emit.runtime import BATCH_NORM, helpers
-from transfuse.emit.sizes import Sized, samples, sized
+from transfuse.emit import launches, runtime, runtime_cpu
+from transfuse.emit.captured import Call, Way
+from transfuse.emit.header import header
+from transfuse.emit.model_class import Method, function, model_class, regions_table, served, shapes_of
+from transfuse.emit.source import Reference
+from transfuse.problem import Problem, ProblemError
+from transfuse.region import Region
 
-SAMPLES = 24
 LINE = re.compile(r"\s*%(\w+) = (\w+)\(([^)]*)\)(.*)")
 NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf)")
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 UNARY = {"neg", "abs", "exp", "log", "sqrt", "rsqrt", "square", "sin", "cos", "relu", "sigmoid", "tanh", "silu", "mish",
-         "selu", "erf", "hardswish", "hardsigmoid", "reciprocal"}  # fmt: skip
+         "selu", "erf", "hardswish", "hardsigmoid", "reciprocal", "gelu", "softplus"}  # fmt: skip
 REDUCED = {"sum": "sum.dim_IntList", "mean": "mean.dim", "amax": "amax", "amin": "amin", "logsumexp": "logsumexp"}
+
+IMPORTS = """import ctypes
+import functools
+import hashlib
+import math
+import warnings
+
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+"""
+
+
+class Unsaid(Exception):
+    """A graph that no statements are written for."""
 
 
 @dataclass
@@ -31,261 +42,177 @@ class Node:
     name: str
     op: str
     arguments: list[str]  # %names and numbers
-    keys: dict[str, list]  # numbers of each attribute
-    lists: set[str]
+    keys: dict[str, list[float]]
 
 
-def parsed(text: str) -> tuple[list[Node], list[str]]:
-    nodes = []
-    for line in text.split("\n"):
-        if match := LINE.match(line):
-            keys = {k: [float(n) for n in NUMBER.findall(v)] for k, v in re.findall(r"(\w+)=(\S+)", match[4])}
-            lists = {k for k, v in re.findall(r"(\w+)=(\S+)", match[4]) if v.startswith("[")}
-            nodes.append(Node(match[1], match[2], [a.strip() for a in match[3].split(",") if a.strip()], keys, lists))
-    return nodes, re.findall(r"%(\w+)", text.rpartition("return ")[2])
-
-
-def _shapes(text: str) -> list[list[int]]:
-    """Of every value of the graph as written."""
-    head = text.rpartition("return ")[0]
-    values = ", ".join(f"%{name}" for name in re.findall(r"%(\w+) = (?!input|param)", head))
-    return [
-        [int(n) for n in re.findall(r"\d+", shape.partition("[")[2])]
-        for shape in library.infer(f"{head}return {values}\n}}\n")
-    ]
+def _text_at(region: Region, call: Call) -> str:
+    """The region's graph at one size."""
+    text = region.text
+    for k in reversed(range(len(call.sizes))):
+        text = text.replace(f"${k}", str(int(call.sizes[k])))
+    shapes = iter([list(t.shape) for t in call.leaves])
+    return re.sub(r"(= (?:input|param) \w+)\[[^]]*\]", lambda m: f"{m[1]}[{','.join(map(str, next(shapes)))}]", text)
 
 
 class Printer:
-    """Statements of a rewritten graph whose numbers are formulas of the sizes."""
+    """Statements of a rewritten graph."""
 
-    def __init__(self, sized: Sized, names: list[str]):
-        leaves = re.findall(r"%(\w+) = (?:input|param) ", sized.region.text)
+    def __init__(self, region: Region, text: str, names: list[str]):
+        leaves = re.findall(r"%(\w+) = (?:input|param) ", text)
         self.names = dict(zip(leaves, names))
-        self.small = {leaf for i, leaf in enumerate(leaves) if i not in sized.region.inputs}  # of parameters alone
-        self.parameters = set(self.small)
-        texts = []
-        for sizes in [sized.example, *samples(sized.symbols, SAMPLES, 1, False)]:
-            text = library.summary(sized.text(sizes), "cpu")["rewritten"]
-            texts.append((sizes, parsed(text)))
-        alike = lambda p: [(n.name, n.op, len(n.arguments), [(k, len(v)) for k, v in n.keys.items()]) for n in p[0]]  # noqa: E731
-        same = [(sizes, p) for sizes, p in texts if alike(p) == alike(texts[0][1])]
-        if len(same) < SAMPLES // 2:
-            raise Unstated("the rewritten graph is another one at other sizes")
-        self.graphs = [p[0] for _, p in same]
-        self.outputs = same[0][1][1]
-        self.statement = Statement({s.name: np.array([sizes[s.name] for sizes, _ in same]) for s in sized.symbols})
-        shapes = [_shapes(sized.text(sizes)) for sizes, _ in same]
-        for v, shape in enumerate(shapes[0]):
-            for axis in range(len(shape)):
-                self.statement.extent(f"extent_{v}_{axis}", [s[v][axis] for s in shapes])
+        self.parameters = {leaf for i, leaf in enumerate(leaves) if i not in region.inputs}
+        self.small = set(self.parameters)  # made of parameters alone
+        rewritten = library.summary(text, "cpu")["rewritten"]
         self.lines: list[str] = []
+        for line in rewritten.split("\n"):
+            if match := LINE.match(line):
+                keys = {k: [float(n) for n in NUMBER.findall(v)] for k, v in re.findall(r"(\w+)=(\S+)", match[4])}
+                given = [a.strip() for a in match[3].split(",") if a.strip()]
+                self._print(Node(match[1], match[2], given, keys))
+        results = re.findall(r"%(\w+)", rewritten.rpartition("return ")[2])
+        self.lines.append(f"return [{', '.join(self.names[o] for o in results)}]")
 
-    def printed(self) -> list[str]:
-        for i, node in enumerate(self.graphs[0]):
-            series = [graph[i] for graph in self.graphs]
-            name = f"t{node.name}" if node.name.isdigit() else node.name
-            of = [a[1:] for a in node.arguments if a.startswith("%")]
-            if all(a in self.small for a in of):
-                self.small.add(node.name)
-            self.lines.append(f"{name} = {self._statement(node, series)}")
-            self.names[node.name] = name
-        results = ", ".join(self.names[o] for o in self.outputs)
-        return [*self.lines, f"return [{results}]"]
+    def _print(self, node: Node) -> None:
+        name = f"t{node.name}" if node.name.isdigit() else node.name
+        text = self._statement(node)
+        if all(a[1:] in self.small for a in node.arguments if a.startswith("%")):
+            self.small.add(node.name)
+        self.lines.append(f"{name} = {text}")
+        self.names[node.name] = name
 
-    def _number(self, values: list[float]) -> str:
-        if all(v == values[0] for v in values):
-            return repr(int(values[0])) if float(values[0]).is_integer() and abs(values[0]) < 1e15 else repr(values[0])
-        if all(float(v).is_integer() for v in values):
-            return python_of(self.statement.state([int(v) for v in values]).text, self.statement.named)
-        formula = python_of(scalar(self.statement, values, False), self.statement.named, whole=False)
-        return f"({formula})"
+    def _argument(self, node: Node, text: str) -> str:
+        if not text.startswith("%"):
+            return _number(float(text))
+        name = self.names[text[1:]]
+        if text[1:] not in self.small:
+            return name
+        large = [a[1:] for a in node.arguments if a.startswith("%") and a[1:] not in self.small]
+        if large:  # beside a tensor of the model; a kernel takes what it is given
+            return name if node.op == "lattice" else f"{name}.to({self.names[large[0]]}.dtype)"
+        return f"{name}.double()" if text[1:] in self.parameters else name
 
-    def _list(self, series: list[Node], key: str, default: int, count: int) -> str:
-        if key not in series[0].keys:
-            return "[" + ", ".join([str(default)] * count) + "]"
-        return (
-            "["
-            + ", ".join(self._number([n.keys[key][i] for n in series]) for i in range(len(series[0].keys[key])))
-            + "]"
-        )
-
-    def _argument(self, series: list[Node], i: int) -> str:
-        text = series[0].arguments[i]
-        if text.startswith("%"):
-            name, node = self.names[text[1:]], series[0]
-            if text[1:] not in self.small:
-                return name
-            large = [a for a in node.arguments if a.startswith("%") and a[1:] not in self.small]
-            if large:  # beside a tensor of the model; a kernel takes what it is given
-                return name if node.op == "lattice" else f"{name}.to({self.names[large[0][1:]]}.dtype)"
-            return f"{name}.double()" if text[1:] in self.parameters else name
-        return self._number([float(n.arguments[i]) for n in series])
-
-    def _statement(self, node: Node, series: list[Node]) -> str:
-        given = [self._argument(series, i) for i in range(len(node.arguments))]
-        whole = lambda key: [int(v) for v in node.keys[key]]  # noqa: E731
-        op = node.op
+    def _statement(self, node: Node) -> str:
+        op, keys = node.op, node.keys
+        given = [self._argument(node, a) for a in node.arguments]
+        whole = lambda key, default=0, count=0: [int(v) for v in keys.get(key, [default] * count)]  # noqa: E731
         if op == "full":  # among what is made of parameters
-            value = self._number([n.keys["value"][0] for n in series])
-            return f"torch.full({self._list(series, 'shape', 0, 0)}, {value}, dtype=torch.float64)"
-        if op in INFIX and not node.keys and len(given) == 2:
+            return f"torch.full({whole('shape')}, {_number(keys['value'][0])}, dtype=torch.float64)"
+        if op in INFIX and not keys and len(given) == 2:
             return f"{given[0]} {INFIX[op]} {given[1]}"
-        if op in UNARY and not node.keys:
+        if op in UNARY and not keys:
             return f"torch.ops.aten.{op}({given[0]})"
-        if op in REDUCED and set(node.keys) <= {"dims", "keepdim", "finite"}:
-            keepdim = bool(node.keys.get("keepdim", [0])[0])
-            reduced = f"torch.ops.aten.{REDUCED[op]}({given[0]}, {whole('dims')}, {keepdim})"
+        if op in REDUCED and set(keys) <= {"dims", "keepdim", "finite"}:
+            wide = op in ("sum", "mean") and node.arguments[0][1:] not in self.small
+            reduced = f"torch.ops.aten.{REDUCED[op]}({given[0]}, {whole('dims')}, {bool(keys.get('keepdim', [0])[0])}"
+            reduced += f", dtype=torch.float64).to({given[0]}.dtype)" if wide else ")"
             # Of a softmax: a row with an infinity is nan throughout.
-            return f"{reduced}.nan_to_num(*3 * [math.nan])" if "finite" in node.keys else reduced
+            return f"{reduced}.nan_to_num(*3 * [math.nan])" if "finite" in keys else reduced
         if op == "reshape":
-            return f"{given[0]}.reshape({self._list(series, 'shape', 0, 0)[1:-1] or '()'})"
+            return f"{given[0]}.reshape({', '.join(map(str, whole('shape'))) or '()'})"
+        if op == "var":
+            last = f"{whole('dims')}, correction={whole('correction', 1, 1)[0]}, keepdim={bool(keys.get('keepdim', [0])[0])}"
+            return f"torch.ops.aten.var.correction({given[0]}.double(), {last}).to({given[0]}.dtype)"
+        if op == "concat":
+            return f"torch.cat([{', '.join(given)}], {whole('axis', 0, 1)[0]})"
+        if op == "flip":
+            return f"torch.flip({given[0]}, {whole('dims')})"
+        if op == "slice" and {"axis", "end"} <= set(keys):
+            last = [*whole("axis"), *whole("start", 0, 1), *whole("end"), *whole("step", 1, 1)]
+            return f"torch.ops.aten.slice.Tensor({given[0]}, {', '.join(map(str, last))})"
+        if op in ("leaky_relu", "elu") and len(keys) <= 1:
+            return f"torch.ops.aten.{op}({', '.join([given[0], *(_number(v[0]) for v in keys.values())])})"
+        if op in ("minimum", "maximum") and all(a.startswith("%") for a in node.arguments):
+            return f"torch.{op}({given[0]}, {given[1]})"
         if op == "permute":
             return f"{given[0]}.permute({', '.join(map(str, whole('order')))})"
         if op == "clamp":
-            bound = lambda key: self._number([n.keys[key][0] for n in series]) if key in node.keys else "None"  # noqa: E731
-            return f"torch.ops.aten.clamp({given[0]}, {bound('lo')}, {bound('hi')})"
-        if op == "gelu" and not node.keys:
-            return f"torch.ops.aten.gelu({given[0]})"
-        if op == "max_pool" and set(node.keys) <= {"kernel", "stride"}:
-            return (
-                f"torch.ops.aten.max_pool{len(node.keys['kernel'])}d({given[0]}, {whole('kernel')}, {whole('stride')})"
-            )
+            low, high = (_number(keys[key][0]) if key in keys else "None" for key in ("lo", "hi"))
+            return f"torch.ops.aten.clamp({given[0]}, {low}, {high})"
+        if op == "max_pool" and set(keys) <= {"kernel", "stride"}:
+            return f"torch.ops.aten.max_pool{len(keys['kernel'])}d({given[0]}, {whole('kernel')}, {whole('stride')})"
         if op == "taps":
-            matrix, rows = node.keys["matrix"], int(node.keys["rows"][0])
-            if any(n.keys["matrix"] != matrix for n in series):
-                raise Unstated("a matrix of taps that depends on sizes")
-            width = len(matrix) // rows
-            text = [[int(v) if v.is_integer() else v for v in matrix[r * width : (r + 1) * width]] for r in range(rows)]
-            return f"taps({given[0]}, {int(node.keys['axis'][0])}, {text})"
+            rows, numbers = int(keys["rows"][0]), [_number(v) for v in keys["matrix"]]
+            width = len(numbers) // rows
+            matrix = ", ".join(f"[{', '.join(numbers[r * width : (r + 1) * width])}]" for r in range(rows))
+            return f"taps({given[0]}, {whole('axis')[0]}, [{matrix}])"
         if op == "lattice":
-            count = len(node.keys["out"])
-            lists = [
-                self._list(series, k, d, count)
-                for k, d in (("up", 1), ("down", 1), ("dil", 1), ("offset", 0), ("out", 1))
-            ]
+            count = len(keys["out"])
+            lists = [whole(k, d, count) for k, d in (("up", 1), ("down", 1), ("dil", 1), ("offset", 0), ("out", 1))]
             bias = given[2] if len(given) > 2 else "None"
-            return f"lattice({given[0]}, {given[1]}, {bias}, {int(node.keys['groups'][0])}, {', '.join(lists)})"
+            told = ", ".join(map(str, [*whole("groups", 1, 1), *lists]))
+            return f"lattice({given[0]}, {given[1]}, {bias}, {told})"
         if op == "box_sums":
-            ranges, at = [], 0
-            for count in whole("counts"):
-                items = [
-                    "("
-                    + ", ".join(self._number([n.keys[k][at + i] for n in series]) for k in ("los", "his", "steps"))
-                    + ")"
-                    for i in range(count)
-                ]
-                ranges.append("[" + ", ".join(items) + "]")
-                at += count
-            return f"box_sums({given[0]}, {whole('dims')}, [{', '.join(ranges)}])"
-        raise Unstated(f"{op} is not written for the CPU")
+            numbers = iter(zip(*(whole(k) for k in ("los", "his", "steps"))))
+            ranges = [[next(numbers) for _ in range(count)] for count in whole("counts")]
+            return f"box_sums({given[0]}, {whole('dims')}, {ranges})"
+        raise Unsaid(op)
 
 
-@dataclass
-class Part:
-    """A region of the model in one mode; lines: its rewritten graph, or None where it is computed as written."""
-
-    name: str
-    sized: Sized
-    names: list[str]
-    lines: list[str] | None
-    summary: dict
-
-    @property
-    def outputs(self) -> int:
-        return self.sized.region.text.rpartition("return ")[2].count("%")
-
-    @property
-    def call(self) -> str:
-        return f"{self.name.capitalize()}.apply"
-
-    @property
-    def told(self) -> str:
-        return ""
-
-    @property
-    def plain(self) -> bool:
-        return False
+def _number(value: float) -> str:
+    if value in (float("inf"), float("-inf")):
+        return "math.inf" if value > 0 else "-math.inf"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def stated(mode, prefix: str) -> None:
-    calls = {n.target: n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module"}
-    for i, region in enumerate(mode.cut.regions):
-        at = sized(region, calls[region.name])
-        names = [functions.leaf_name(n) for n in at.names]
-        try:
-            lines = Printer(at, names).printed()
-        except Unstated:
-            lines = None
-        told = library.summary(at.text(at.example), "cpu")
-        mode.parts.append(Part(prefix if len(mode.cut.regions) == 1 else f"{prefix}_{i}", at, names, lines, told))
-
-
-def write(found, ref, modes) -> str:
-    parts = [part for mode in modes for part in mode.parts]
-    regions = [_region(part) for part in parts]
-    model = model_class(found, ref, modes)
+def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[Way, Method]], request):
+    bodies: dict[str, str] = {}  # by what a function does → its name
+    functions, plans, entries, left = [], {}, {}, {}
+    for way, method in of:
+        for part in method.parts:
+            region = next(r for r in way.cut.regions if r.name == part.region.name)
+            names = part.leaves
+            for call in way.calls[region.name]:
+                text = _text_at(region, call)
+                given = tuple((library.DTYPES[t.dtype], tuple(t.shape), tuple(t.stride())) for t in call.leaves)
+                kinds = {"inference": (None, None), "training": (None, None)}
+                try:
+                    lines = "\n".join(f"    {line}" for line in Printer(region, text, names).lines)
+                    body = f"({', '.join(names)}):\n{lines}\n"
+                    if (part.name, body) not in bodies:
+                        bodies[part.name, body] = f"{part.name}_{len(bodies) + 1}" if bodies else part.name
+                        functions.append(f"def {bodies[part.name, body]}_rewritten{body}")
+                    name = bodies[part.name, body]
+                    kinds = dict.fromkeys(kinds, (name, name))
+                    plans[name] = [launches.DTYPES[kind.partition("[")[0]] for kind in library.infer(text)]
+                except Unsaid as error:
+                    left[part.name] = f"{part.name} (its {error} is not written for CPUs)"
+                entries[part.name, given] = (part.name, given, kinds)
+    if not functions:
+        raise ProblemError(f"{found.path}: PyTorch's operators would compute all of it: {'; '.join(left.values())}")
+    parts = [part for method in methods for part in method.parts]
+    notes = _notes(of, request, list(left.values()))
+    regions = [function(part) for part in parts]
+    text = "\n".join(regions) + "\n".join(line for m in methods for line in m.lines)
+    table = "\n".join([f'    "{name}": ({name}_rewritten, [{", ".join(dtypes)}]),' for name, dtypes in plans.items()])
+    everything = {part.name: [*range(part.region.leaf_count)] for part in parts}
+    saved = "\n".join(f'    "{name}": {leaves},' for name, leaves in everything.items())
     sections = [
-        header.header(found, ref, modes, "cpu"),
-        "import ctypes\nimport math\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
-        + lines_of(ref.imports),
-        f'# The kernels; sizes are run-time values.\nSOURCE = r"""{SOURCE}"""',
-        RUNTIME.replace("@KERNELS@", hashlib.sha256(SOURCE.encode()).hexdigest()[:12]),
-        CONVOLVE if any(part.lines is None for part in parts) else "",
-        helpers("\n".join(regions), model).replace(BATCH_NORM, BATCH_NORM_IN_FP32),
-        DIFFERENTIATED,
+        header(found.path.name, parts, notes, "cpu"),
+        IMPORTS + (ref.imports + "\n" if ref.imports else ""),
+        f'FILE = "{found.path.name}"',
+        f'# The kernels; sizes are run-time values.\nSOURCE = r"""{runtime_cpu.SOURCE}"""',
+        runtime_cpu.RUNTIME,
+        "# What the rules of the derivation made of the model, size by size; parameters alone are computed with in double.",
+        *functions,
+        "# Of each: the function, and the dtypes of its results.\nPLANS = {\n" + table + "\n}",
+        launches.calls(list(entries.values())),
+        f"# The tensors of each region that its gradients read.\nSAVED = {{\n{saved}\n}}\nGRADIENTS = {{}}",
+        "# The model's regions in PyTorch's operators, which gradients are made of.",
         *regions,
-        lines_of(ref.helpers).strip("\n"),
-        model,
+        regions_table(parts),
+        (runtime_cpu.BATCH_NORM if "batch_norm(" in text else "") + (runtime.UPDATE if "update(" in text else ""),
+        served(found, ref, of),
+        runtime.COMMON,
+        ref.helpers,
+        model_class(ref, methods),
     ]
-    text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
-    return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
+    return "\n\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n", notes
 
 
-def _region(part: Part) -> str:
-    at, region = part.sized, part.sized.region
-    given = ", ".join(part.names)
-    expected = functions.wrapped_list(
-        [
-            f'("{n}", ({", ".join(functions.extent_text(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
-            for n, shape in zip(part.names, at.shapes)
-        ],
-        "            ",
-    )
-    symbols = [s.name for s in at.symbols]
-    written = as_written(region.eager, [*part.names, *symbols][: len(part.names) + len(at.numbers)])
-    rewritten = ""
-    computed = f"{part.name}_as_written(convolve, *leaves)"
-    if part.lines is not None:
-        sizes = ", ".join(f"{part.names[s.leaf]}.shape[{s.axis}]" for s in at.symbols)
-        body = "\n".join(f"    {line}" for line in part.lines)
-        computed = f"{part.name}_rewritten(*leaves)"
-        rewritten = (
-            f"def {part.name}_rewritten({given}):\n"
-            '    """What the rules of the derivation made of the model; parameters alone are computed with in double."""\n'
-            f"    {', '.join(symbols)}{',' if len(symbols) == 1 else ''} = {sizes}{',' if len(symbols) == 1 else ''}\n{body}\n\n\n"
-        )
-    results = f"out = [y.to(leaves[0].dtype) for y in {computed}]"
-    if part.outputs > region.differentiable:  # statistics: what adds them to the running ones rounds them
-        results = f"""own, wide = leaves[0].dtype, torch.promote_types(leaves[0].dtype, torch.float32)
-        out = [y.to(own if i < {region.differentiable} else wide) for i, y in enumerate({computed})]
-        ctx.mark_non_differentiable(*out[{region.differentiable}:])"""
-    lines = "\n".join(f"    {line}" for line in written)
-    return f'''{rewritten}def {part.name}_as_written(convolve, {given}):
-    """In PyTorch's operators, convolutions apart: what backward differentiates."""
-{lines}
-
-
-class {part.name.capitalize()}(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, *leaves):
-        checked(
-            leaves,
-            [{expected}],
-        )
-        ctx.save_for_backward(*leaves)
-        {results}
-        return tuple(out)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        return differentiated({part.name}_as_written, ctx.saved_tensors, gradients[:{region.differentiable}])'''
+def _notes(of, request, left: list[str]) -> list[str]:
+    shapes = shapes_of(of)
+    everything = ["other sizes, dtypes and layouts", "autocast", "other devices", "gradients", *left]
+    return [
+        f"Kernels for inputs of {'; '.join(shapes)}, in {', '.join(request.dtypes)}, on CPUs.",
+        f"PyTorch's operators compute everything else, with one warning: {'; '.join(everything)}.",
+    ]

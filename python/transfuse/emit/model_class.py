@@ -1,202 +1,159 @@
-"""The class ModelNew: the reference's constructor, guarded, and a forward that calls the regions."""
+"""Regions as functions in PyTorch's operators, and the class ModelNew."""
 
 from __future__ import annotations
 
-import ast
 import inspect
-import json
-import math
-import re
 import textwrap
+from dataclasses import dataclass
 
-from transfuse.emit import runtime
-from transfuse.emit.model import Printer, attribute, user_inputs
+import torch
+
+from transfuse.emit.captured import Way
+from transfuse.emit.printed import Printer, as_written, attribute, returned
 from transfuse.emit.source import Reference
-from transfuse.emit.text.layout import WIDTH
-from transfuse.problem import ProblemError
+from transfuse.problem import Problem, ProblemError
+from transfuse.region import Region
+
+MOST = 16  # elements of a constant tensor that a file holds
 
 
-def model_class(found, ref: Reference, modes, network: bool = False) -> str:
-    """network: many kernels, whose parameters are looked up once (runtime.HELD)."""
-    lines = [*_given(found, ref, modes[0]), *_forwards(ref, modes, network)]
-    forward = f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    ")
-    body = [textwrap.indent(_guarded(found, ref.init), "    "), textwrap.indent(forward, "    ")]
-    return f"\nclass ModelNew({ref.bases}):\n" + "\n\n".join(body)
+@dataclass
+class Part:
+    """A region of a way, under its name in the file."""
+
+    name: str
+    region: Region
+    summary: dict
+
+    @property
+    def flows(self) -> list[int]:
+        """The results that a gradient can flow to."""
+        return [i for i, reached in enumerate(self.region.reach) if reached]
+
+    @property
+    def leaves(self) -> list[str]:
+        """What its functions call their tensors."""
+        holders = [n for n in self.region.eager.graph.nodes if n.op == "placeholder"]
+        return [_plain(n.name) for n in holders[: self.region.leaf_count]]
 
 
-def _forwards(ref: Reference, modes, network: bool) -> list[str]:
-    """The body of forward: of one mode, or of train mode and then of eval mode."""
-    lines = _forward(ref, modes[0], network)
-    if len(modes) > 1:
-        lines = ["if self.training:", *("    " + line for line in lines), *_forward(ref, modes[1], network)]
-    calls = sum(line.count(runtime.COMPUTE) for line in lines)
-    if calls > 1:
-        lines = [f"compute = {runtime.COMPUTE[1:-1]}", *(line.replace(runtime.COMPUTE, "compute") for line in lines)]
-    if not network and not all(part.plain for mode in modes for part in mode.parts):
-        lines = [_found_at_once(line) for line in lines]
-    updates = [i for i, line in enumerate(lines) if line.lstrip().startswith("update(")]
-    if len(updates) == 1:
-        lines[updates[0] : updates[0] + 1] = _updated(lines[updates[0]])
-    return lines
+@dataclass
+class Method:
+    """How ModelNew computes some ways: the name of a method, its lines, and its regions."""
+
+    name: str
+    way: Way
+    parts: list[Part]
+    lines: list[str]
 
 
-def _updated(line: str) -> list[str]:
-    """The call of runtime.UPDATE, written out."""
-    call = ast.parse(line.strip()).body[0].value
-    text = runtime.UPDATED
-    for word, argument in zip(("@RUNNING@", "@FOUND@", "@MOMENTUM@"), call.args):
-        text = text.replace(word, ast.unparse(argument).replace("'", '"'))
-    return textwrap.indent(text, " " * (len(line) - len(line.lstrip()))).split("\n")
+def function(part: Part) -> str:
+    """A region in PyTorch's operators."""
+    holders = [n for n in part.region.eager.graph.nodes if n.op == "placeholder"]
+    names = [_plain(n.name) for n in holders]
+    lines = "\n".join(f"    {line}" for line in as_written(part.region.eager, names))
+    return f"def {part.name}_as_written({', '.join(names)}):\n{lines}\n"
 
 
-def _guarded(found, init: str) -> str:
-    """The constructor, refusing arguments other than those the kernels were written for."""
-    given = found.module.get_init_inputs()
-    signature = inspect.signature(found.module.Model.__init__)
-    bound = signature.bind(None, **given) if isinstance(given, dict) else signature.bind(None, *given)
-    bound.apply_defaults()
-    first = next(n for n in ast.parse(init).body if getattr(n, "name", None) == "__init__").body[0]
-    lines = init.splitlines()
-    checks = []
-    for name, value in list(bound.arguments.items())[1:]:
-        if isinstance(value, list):
-            value = tuple(value)
-        if not _writable(value):
-            continue
-        mine = f"tuple({name})" if isinstance(value, tuple) else name
-        checks.append((mine, value))
-    if checks:
-        indent = " " * first.col_offset
-        wanted = ", ".join(repr(v) for _, v in checks)
-        mine = ", ".join(m for m, _ in checks)
-        comma = "," if len(checks) == 1 else ""
-        said = f"{indent}given, expected = ({mine}{comma}), ({wanted}{comma})"
-        apart = [f"{indent}given = ({mine}{comma})", f"{indent}expected = ({wanted}{comma})"]
-        guard = [
-            *([said] if len(said) < WIDTH - 4 else apart),
-            f"{indent}if given != expected:",
-            f'{indent}    raise ValueError(f"the kernels of this file were written for ModelNew{{expected}}, got ModelNew{{given}}")',
-        ]
-        lines[first.lineno - 1 : first.lineno - 1] = guard
-    return "\n".join(lines)
+def _plain(name: str) -> str:
+    for prefix in ("p_", "b_", "c_"):
+        name = name.removeprefix(prefix)
+    return f"{name}_" if name in ("torch", "math", "self") else name
 
 
-def _writable(value) -> bool:
-    """Whether repr() of a value is the value."""
-    if isinstance(value, (tuple, list)):
-        return all(map(_writable, value))
-    return isinstance(value, (bool, int, str, type(None))) or (isinstance(value, float) and math.isfinite(value))
+def regions_table(parts: list[Part]) -> str:
+    rows = [f'    "{p.name}": ({p.name}_as_written, {p.region.outputs}, {p.flows}),' for p in parts]
+    said = "# Of each region: itself in PyTorch's operators, how many results it has, and those that have gradients."
+    return "\n".join([said, "REGIONS = {", *rows, "}"])
 
 
-def _given(found, ref: Reference, mode) -> list[str]:
-    """Refuses arguments of forward, beside its tensors, that are not the defaults the graph was captured with."""
-    holders = [n for n in mode.cut.graph_module.graph.nodes if n.op == "placeholder"]
-    defaults = inspect.signature(found.module.Model.forward).parameters
-    others = {n: defaults[n].default for n in ref.names[len(holders) - len(mode.capture.sources) :] if n in defaults}
-    return [
-        line
-        for name, value in others.items()
-        if value is not inspect.Parameter.empty
-        for line in (
-            f"if {name} is not {value!r}:" if value is None or isinstance(value, bool) else f"if {name} != {value!r}:",
-            f'    raise ValueError(f"forward of this file was written for {name}={value!r}, got {{{name}!r}}")',
-        )
-    ]
-
-
-def _forward(ref: Reference, mode, network: bool) -> list[str]:
-    graph = mode.cut.graph_module.graph
+def method(ref: Reference, way: Way, name: str, parts: list[Part]) -> list[str]:
+    """The body of the method that computes a way."""
+    graph = way.cut.graph_module.graph
     holders = [n for n in graph.nodes if n.op == "placeholder"]
-    sources = mode.capture.sources
     texts = {}
-    for node, (kind, target) in zip(holders, sources):
+    for node, (kind, target) in zip(holders, way.capture.sources):
         texts[node] = attribute(target)
         if kind == "constant" and node.users:
-            value = mode.capture.constants[target]
-            if value.numel() > 16:
+            value = way.capture.constants[target]
+            if value.numel() > MOST:
                 raise ProblemError(
-                    f"the model uses a constant tensor of {value.numel()} elements; a file holds up to 16"
+                    f"the model uses a constant tensor of {value.numel()} elements; a file holds up to {MOST}"
                 )
-            texts[node] = f"{user_inputs(ref, 1)[0]}.new_tensor({value.tolist()!r})"
-    inputs = holders[len(sources) :]
-    texts.update(zip(inputs, user_inputs(ref, len(inputs))))
+            texts[node] = f"{ref.inputs[0]}.new_tensor({value.tolist()!r}, dtype={value.dtype})"
+    inputs = holders[len(way.capture.sources) :]
+    texts.update(zip(inputs, _inputs(ref, len(inputs))))
     printer = Printer(texts)
-    if network:
-        names = {node: name for node, (kind, name) in zip(holders, sources) if kind != "constant"}
-        read = [n for n in dict.fromkeys(a for node in graph.nodes for a in node.all_input_nodes) if n in names]
-        printer.texts.update((node, f"held[{i}]") for i, node in enumerate(read))
-        listed = ", ".join(json.dumps(names[node]) for node in read)
-        printer.lines.append(f"held = held_by(self, ({listed}{',' * (len(read) == 1)}))")
-    parts = {part.sized.region.name: part for part in mode.parts}
+    names = {part.region.name: part for part in parts}
     for node in graph.nodes:
         if node.op == "call_module":
-            part = parts[node.target]
-            arguments = ", ".join(printer.argument(a) for a in node.args[: part.sized.region.leaf_count])
-            arguments = f"{part.told}{arguments}"
-            name = "y" if len(parts) == 1 else f"y{node.target.rpartition('_')[2]}"
-            if part.outputs == 1:
-                printer.lines.append(f"{name} = {part.call}({arguments})[0]")
-                for user in node.users:
-                    printer.texts[user] = name
-            else:
-                printer.lines.append(f"{name} = {part.call}({arguments})")
-                for user in node.users:
-                    printer.texts[user] = f"{name}[{user.args[1]}]"
+            part = names[node.target]
+            count = part.region.leaf_count
+            leaves = ", ".join(printer.argument(a) for a in node.args[:count])
+            sizes = [printer.argument(a) for a in node.args[count:]]
+            told = f", ({', '.join(sizes)},)" if sizes else ""
+            printer.lines.append(f'{part.name} = compute("{part.name}", [{leaves}]{told})')
+            for user in node.users:
+                printer.texts[user] = f"{part.name}[{user.args[1]}]"
         elif node.op == "call_function" and node not in printer.texts:
             printer.statement(node)
         elif node.op == "output":
-            results = [printer.argument(a) for a in node.args[0]]
-            spec = mode.capture.out_spec
-            if spec.num_leaves == 1 and spec.num_children == 0:
-                last = printer.lines[-1] if printer.lines else ""
-                if last.startswith(f"{results[0]} = "):
-                    printer.lines[-1] = f"return {last.removeprefix(f'{results[0]} = ')}"
-                else:
-                    printer.lines.append(f"return {results[0]}")
-            else:
-                told = _returned(spec, iter(results))
-                printer.lines.append(f"return {told[1:-1] if spec.type is tuple and len(results) > 1 else told}")
-    return [_runs(line) for line in printer.lines]
+            results = iter([printer.argument(a) for a in node.args[0]])
+            printer.lines.append(f"return {returned(way.capture.out_spec, results)}")
+    return printer.lines
 
 
-def _runs(line: str) -> str:
-    """Elements of `held` that follow one another are a slice of it."""
-
-    def slices(match):
-        numbers, parts = [int(n) for n in re.findall(r"\d+", match[0])], []
-        for n in numbers:
-            if parts and parts[-1][1] == n:
-                parts[-1][1] = n + 1
-            else:
-                parts.append([n, n + 1])
-        return ", ".join(f"held[{a}]" if b == a + 1 else f"*held[{a}:{b}]" for a, b in parts)
-
-    return re.sub(r"\[\*(held\[\d+:\d+\])\]", r"\1", re.sub(r"held\[\d+\](?:, held\[\d+\])+", slices, line))
+def _inputs(ref: Reference, count: int) -> list[str]:
+    if ref.star is None:
+        if len(ref.inputs) < count:
+            raise ProblemError("forward takes other inputs than its positional ones, which a file cannot")
+        return ref.inputs[:count]
+    return [*ref.inputs, *(f"{ref.star}[{i}]" for i in range(count - len(ref.inputs)))]
 
 
-def _returned(spec, results) -> str:
-    """What forward returns: tensors in tuples, lists and dictionaries."""
-    if spec.is_leaf():
-        return next(results)
-    items = [_returned(child, results) for child in spec.children()]
-    if spec.type is tuple:
-        return f"({', '.join(items)}{',' * (len(items) == 1)})"
-    if spec.type is list:
-        return f"[{', '.join(items)}]"
-    if spec.type is dict:
-        return f"{{{', '.join(f'{key!r}: {item}' for key, item in zip(spec.context, items))}}}"
-    raise ProblemError(
-        f"forward returns a {spec.type.__name__}; a file can return tensors in tuples, lists and dictionaries"
+def model_class(ref: Reference, methods: list[Method]) -> str:
+    given = [*ref.inputs, *([f"*{ref.star}"] if ref.star else [])]
+    passed, asked = ", ".join([*given, *(f"{n}={n}" for n in ref.named)]), ", ".join([*given, *ref.named])
+    forward = "\n".join(
+        [
+            ref.signature,
+            f"    way = served(self, {asked})",
+            *[
+                line
+                for m in methods
+                for line in (f'    if way == "{m.name}":', f"        return self.{m.name}({', '.join(given)})")
+            ],
+            f"    return self.as_written({passed})",
+        ]
     )
+    own = [f"def {m.name}(self, {', '.join(given)}):\n" + "\n".join(f"    {line}" for line in m.lines) for m in methods]
+    body = [ref.body, forward, *own, ref.written]
+    return f"class ModelNew({ref.bases}):\n" + "\n\n".join(textwrap.indent(text, "    ") for text in body) + "\n"
 
 
-def _found_at_once(line: str) -> str:
-    """Tensors of one layer that follow one another are looked up together (runtime.OF)."""
+def served(problem: Problem, ref: Reference, ways: list[tuple[Way, Method]]) -> str:
+    """Python that binds SERVED: mode and inputs of a call → the method that computes it."""
+    parameters = inspect.signature(problem.module.Model.forward).parameters
+    lines = ["# By mode and inputs of a call: the method that computes it.", "SERVED = {"]
+    for way, method_ in ways:
+        for inputs in way.inputs:
+            key = [_key(value) for value in inputs]
+            for name in [*ref.inputs[len(inputs) :], *ref.named]:
+                default = parameters[name].default
+                if default is inspect.Parameter.empty:
+                    raise ProblemError(f"{problem.path}: get_inputs() gives nothing for {name!r} of forward")
+                key.append(_key(default))
+            lines.append(f'    ({way.training}, {", ".join(key)}): "{method_.name}",')
+    return "\n".join([*dict.fromkeys(lines), "}"])
 
-    def together(match):
-        names = ", ".join(json.dumps(name) for name in re.findall(r"\.(\w+)(?:,|$)", match[0]))
-        layer = "".join(f'._modules["{step}"]' for step in match[1].split(".")[1:])
-        return f"*of(self{layer}, {names})"
 
-    line = re.sub(r"\b(self(?:\.\w+)+)\.\w+(?:, \1\.\w+\b(?![.(]))+", together, line)
-    return re.sub(r"\[\*(of\([^()]*\))\]", r"\1", line)
+def shapes_of(ways: list[tuple[Way, Method]]) -> list[str]:
+    """The sizes of a file in words, each once."""
+    said = lambda inputs: ", ".join("x".join(map(str, v.shape)) for v in inputs if isinstance(v, torch.Tensor))  # noqa: E731
+    return list(dict.fromkeys(said(inputs) for way, _ in ways for inputs in way.inputs))
+
+
+def _key(value) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"({value.dtype}, {tuple(value.shape)!r})"
+    return repr(repr(value))

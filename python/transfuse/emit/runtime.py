@@ -1,332 +1,240 @@
-"""The Python part of a file that is the same for all models: building, refusing, launching, differentiating."""
+"""What every file has: which calls its kernels serve, and what autograd is given."""
 
-from __future__ import annotations
+COMMON = '''
+class Left(UserWarning):
+    """A call that PyTorch's operators compute."""
 
-import json
-import re
 
-from transfuse.emit import derived, portable
+_left = set()
+
+
+def left(why):
+    """Said once."""
+    if why not in _left:
+        _left.add(why)
+        warnings.warn(f"{FILE}: PyTorch's operators compute this: {why}", Left, stacklevel=4)
+
+
+def served(model, *given):
+    """The method that computes a call with kernels of this file; None where PyTorch's operators do."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return None
+    tensors = [t for t in given if isinstance(t, torch.Tensor)]
+    way = SERVED.get((model.training, *[(t.dtype, t.shape) if isinstance(t, torch.Tensor) else repr(t) for t in given]))
+    if not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
+        left("an input is no plain tensor")
+    elif torch.is_autocast_enabled(tensors[0].device.type):
+        left("autocast is on")
+    elif way is None:
+        told = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors)
+        left(f"{told} is none of the sizes and dtypes that the file has kernels for")
+    elif why := elsewhere(tensors[0].device):
+        left(why)
+    else:
+        return way
+    return None
+
+
+class Call:
+    """A region at one size."""
+
+    def __init__(self, name, given, kinds):
+        self.name, self.written, self.outputs, self.flows = name, *REGIONS[name]
+        self.dtypes, self.strides, self.kinds = [g[0] for g in given], [g[2] for g in given], kinds
+        self.rounds = {}
+
+    def takes(self, leaves):
+        """Whether the tensors are what the kernels were written for."""
+        if [t.dtype for t in leaves] != self.dtypes or [t.stride() for t in leaves] != self.strides:
+            left(f"{self.name} is called with tensors of another dtype or layout than its kernels take")
+        elif len({t.device for t in leaves}) > 1:
+            left(f"{self.name} is called with tensors on several devices")
+        elif any([t.data_ptr() % 16 for t in leaves]):
+            left(f"{self.name} is called with a tensor that does not begin on 16 bytes")
+        else:
+            return True
+        return False
+
+
+_calls = {(name, *[tuple(g[1]) for g in given], given[0][0]): Call(name, given, kinds) for name, given, kinds in CALLS}
+
+
+def compute(name, leaves, sizes=()):
+    """The results of a region, by kernels."""
+    call = _calls.get((name, *[t.shape for t in leaves], leaves[0].dtype))
+    if call is None or not call.takes(leaves):
+        left(f"{name} has no kernels for these parameters") if call is None else None
+        return REGIONS[name][0](*leaves, *sizes)
+    if torch.is_grad_enabled() and any([t.requires_grad for t in leaves]):
+        return differentiable(call, sizes, *leaves)
+    plan = plan_of(call, "inference", leaves, sizes)
+    return call.written(*leaves, *sizes) if plan is None else run(plan, leaves)[: call.outputs]
+
+
+class Differentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, call, sizes, *leaves):
+        ctx.call, ctx.sizes, wanted = call, sizes, tuple([i for i, need in enumerate(ctx.needs_input_grad[2:]) if need])
+        plan = plan_of(call, "training", leaves, sizes, wanted)
+        results = call.written(*leaves, *sizes) if plan is None else run(plan, leaves)
+        # What no plan for gradients reads may change meanwhile, as a bias may in PyTorch.
+        ctx.save_for_backward(*[t if i in SAVED[call.name] else None for i, t in enumerate(leaves)], *results[call.outputs :])
+        ctx.others = [(None, 0) if i in SAVED[call.name] else (t, t._version) for i, t in enumerate(leaves)]
+        ctx.set_materialize_grads(False)
+        results, ctx.ours = results[: call.outputs], plan is not None
+        ctx.mark_non_differentiable(*[y for i, y in enumerate(results) if i not in call.flows])
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        call, needed, count = ctx.call, ctx.needs_input_grad[2:], len(ctx.others)
+        saved = ctx.saved_tensors
+        leaves, kept = [other if t is None else t for t, (other, _) in zip(saved, ctx.others)], saved[count:]
+        given, wanted = [gradients[i] for i in call.flows], tuple([i for i, need in enumerate(needed) if need])
+        plan = None
+        if torch.is_grad_enabled():
+            left(f"a gradient of {call.name} that is to be differentiated again")
+        elif any([g is None or torch._C._functorch.is_legacy_batchedtensor(g) for g in given]):
+            left(f"gradients of {call.name} for some of its results, or many at once")
+        elif ctx.ours:
+            plan = plan_of(call, wanted, leaves, ctx.sizes, wanted)
+        if plan is None:
+            if any([t is not None and t._version != version for t, version in ctx.others]):
+                raise RuntimeError("a tensor that PyTorch's operators need for this gradient has been modified by an inplace operation")
+            return None, None, *differentiated(call, leaves, ctx.sizes, gradients, needed)
+        given = [g if g.stride() == s else torch.empty_strided(g.shape, s, dtype=g.dtype, device=g.device).copy_(g)
+                 for g, s in zip(given, GRADIENTS[plan])]  # fmt: skip
+        found = iter(run(plan, [*leaves, *given, *kept]))
+        return None, None, *[next(found) if need else None for need in needed]
+
+
+# Function.apply would look for functorch's transforms first, which `served` has done.
+differentiable = super(torch.autograd.Function, Differentiable).apply
+
+
+def differentiated(call, leaves, sizes, gradients, needed):
+    """Gradients by PyTorch's operators, of the region as written."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # As seen here alone, whatever one of them was computed from.
+        own = [t.view_as(t) if again else t.detach().requires_grad_(need) for t, need in zip(leaves, needed)]
+        reached = [(y, g) for y, g in zip(call.written(*own, *sizes), gradients) if g is not None and y.requires_grad]
+        wanted = [t for t, need in zip(own, needed) if need]
+        found = iter([None] * len(wanted))
+        if reached:
+            results, given = zip(*reached)
+            found = iter(torch.autograd.grad(results, wanted, given, create_graph=again, allow_unused=True))
+    return [next(found) if need else None for need in needed]
+'''
 
 BATCH_NORM = '''
 def batch_norm(x, weight, bias, eps):
     """In training: the result, the batch's mean and its unbiased variance."""
-    own = x.new_zeros(2, x.shape[1]).unbind()
+    own = x.new_zeros(2, x.shape[1], dtype=x.dtype if weight is None else weight.dtype).unbind()
     return torch.ops.aten.batch_norm(x, weight, bias, *own, True, 1.0, eps, torch.backends.cudnn.enabled), *own
 '''
 
-BATCH_NORM_BY_EITHER = '''
-def batch_norm(x, weight, bias, eps, *running):
-    """The result, mean and variance: the running ones, or in training the batch's, its variance unbiased."""
-    own = running or x.new_zeros(2, x.shape[1]).unbind()
-    return torch.ops.aten.batch_norm(x, weight, bias, *own, not running, 1.0, eps, torch.backends.cudnn.enabled), *own
-'''
-
-
-HELD = '''
-_held = weakref.WeakKeyDictionary()
-
-
-def held_by(model, names):
-    """Parameters and buffers by their names. To go from layer to layer takes longer than to launch kernels: it is done once, and again
-    where a layer has been replaced."""
-    layers, places = _held.setdefault(model, {}).get(names, ((), ()))
-    if not places or any(inside.get(name) is not layer for inside, name, layer in layers):
-        layers, places = [], []
-        for path, _, name in (name.rpartition(".") for name in names):
-            layer = model
-            for step in path.split(".") if path else ():
-                layers.append((layer._modules, step, layer._modules[step]))
-                layer = layer._modules[step]
-            places.append((layer._parameters if name in layer._parameters else layer._buffers, name, path))
-        layers = list({(id(inside), name): (inside, name, layer) for inside, name, layer in layers}.values())
-        _held[model][names] = layers, places
-    return [inside[name] if name in inside else getattr(model.get_submodule(path), name) for inside, name, path in places]
-'''
-
-
-OF = '''
-
-def of(layer, *names):
-    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
-    return [own[name] if name in own else getattr(layer, name) for own in [layer._parameters | layer._buffers] for name in names]
-'''
-
-
 UPDATE = '''
-
 def update(running, found, momentum):
-    """Running statistics, rounded once: found may be fp32 where they are 16 bits."""
-    if running[0].dtype == found[0].dtype:
-        return torch._foreach_lerp_(running, found, momentum)
-    wide = [t.to(found[0].dtype) for t in running]
-    return torch._foreach_copy_(running, torch._foreach_lerp(wide, found, momentum))
-'''
-# Of one batch norm, where its statistics are found: in fp32 `to` gives the buffer itself, which is not copied to itself.
-UPDATED = (
-    "running, found = @RUNNING@, @FOUND@\n[t.copy_(new) for t, new in zip(running, "
-    "torch._foreach_lerp_([t.to(found[0].dtype) for t in running], found, @MOMENTUM@))]  # rounded once"
-)
-
-
-def helpers(regions: str, model: str) -> str:
-    """What the regions as written and the model call beside torch's own operators."""
-    either = BATCH_NORM_BY_EITHER if "*running" in regions else BATCH_NORM
-    statistics = either if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
-    statistics += UPDATE if re.search(r"(?<![.\w])update\(", model) else ""
-    lookup = OF if re.search(r"(?<![.\w])of\(", model) else ""
-    return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics + lookup
-
-
-COMPILED = '''
-@ELEMENTS@@OTHERWISE@_built, _calls = {}, {}
-
-
-def compiled(name, @DTYPE@device@TOLD_HERE@):
-    """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
-    major, minor = torch.cuda.get_device_capability(device)
-    key = @ELEMENT_KEY@@TOLD_KEY@f"{major}{minor}" + "a" * (major == 9)
-    if key not in _built:
-@OPTIONS@
-        _built[key] = ctypes.CDLL(load_inline(@NAME@, "", @SOURCE@, **options))
-    return ctypes.CFUNCTYPE(ctypes.c_longlong)((name, _built[key])), 10 * major + minor
+    """running = (1 - momentum) * running + momentum * found"""
+    torch._foreach_lerp_(running, [t.detach() for t in found], momentum)
 '''
 
-ARCH = 'f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}"'
-ONE = ARCH.replace("key[-1]", "key")
-OPTIONS = (
-    f"""        options = {{"extra_cuda_cflags": [{ONE}], "is_python_module": False, "no_implicit_headers": True}}"""
-)
-OPTIONS_AND_FLAGS = f"""        flags = [@ELEMENT_FLAG@@TOLD_FLAG@{ARCH}, "-diag-suppress=177,550"]
-        options = {{"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}}"""
-
-RUN = '''
-@IN_TF32@def prepared(name, leaves, at@HALF@):
-    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
-    sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
-    if not leaves[0].is_cuda:
-        raise RuntimeError(f"this file was written for CUDA tensors, got one on {leaves[0].device}")
-    for leaf, (label, shape) in zip(leaves, expected):
-        if leaf.dtype not in @TYPES@ or (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
-            raise ValueError(f"{label} must be @NAMES@ like all leaves on {leaves[0].device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape) or any(@WANTED@ != m for n, m in zip(shape, leaf.shape)):
-            raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
-@ASK@
-    if need == -1:
-        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    shapes = @SHAPES@
-@STRICT@    return function, counts, arch, need, struct.Struct(f"{len(at) + len(shapes)}P").pack, shapes, @FULL@*rest
+# How PyTorch multiplies fp32: transfuse/precision.py says why it is asked so.
+ARITHMETIC = '''
+def allows_tf32():
+    """What PyTorch's switches say of convolutions."""
+    said = torch._C._get_fp32_precision_getter("cuda", "conv")
+    return said == "tf32" if said in ("tf32", "ieee") else torch.backends.cudnn.allow_tf32
 
 
-def run(name, *given@WITHOUT@):
-    """Launches a program@ELSEWHERE@.@STATISTICS@@UNWANTED@"""
-    if -1 < (index := given[0].get_device()) != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return run(name, *given@PASSED@)
-@LEAVES@
-    at = [*map(torch.Tensor.data_ptr, leaves)]
-    key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
-    function, counts, arch, need, pack, shapes, @KEPT@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at@HALF@))
-@WIDENED@@PORTABLE@@OUT@    if code := function(pack(*at, *map(torch.Tensor.data_ptr, out)), counts, @STREAM@, arch, False):
-        raise RuntimeError(f"CUDA error {code}")
-    return @RETURN@
+class Asked(TorchDispatchMode):
+    """Runs every convolution as the switches say and in full fp32, and notes whose results differ: cuDNN does without TF32 for some."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward, self.backward = [], []
+
+    def __torch_dispatch__(self, operator, types, arguments=(), named=None):
+        result = operator(*arguments, **(named or {}))
+        backward = operator is torch.ops.aten.convolution_backward.default
+        if backward or operator is torch.ops.aten.convolution.default:
+            if backward and not arguments[0].any():  # it vanished on its way back and would show nothing
+                other = torch.empty_like(arguments[0])
+                other.normal_(generator=torch.Generator(other.device).manual_seed(0))
+                arguments = other, *arguments[1:]
+                result_asked = operator(*arguments, **(named or {}))
+            else:
+                result_asked = result
+            with in_full_fp32():
+                exact = operator(*arguments, **(named or {}))
+            pairs = zip(result_asked[:2], exact[:2]) if backward else [(result_asked, exact)]
+            noticed = self.backward if backward else self.forward
+            noticed += [bool((a - b).norm() > 2.0**-20 * b.norm()) for a, b in pairs if a is not None]
+        return result
+
+
+ABOVE = {("cuda", "conv"): ("cuda", "all"), ("cuda", "all"): ("generic", "all")}  # where a switch that is "none" looks next
+
+
+def setting(switch):
+    """What a switch itself is set to: reading one that is "none" gives what the one above says."""
+    read, above = torch._C._get_fp32_precision_getter(*switch), ABOVE.get(switch)
+    if above is None or torch._C._get_fp32_precision_getter(*above) != read:
+        return read
+    before = setting(above)
+    torch._C._set_fp32_precision_setter(*above, "ieee" if read == "tf32" else "tf32")
+    follows = torch._C._get_fp32_precision_getter(*switch) != read
+    torch._C._set_fp32_precision_setter(*above, before)
+    return "none" if follows else read
+
+
+@contextlib.contextmanager
+def in_full_fp32():
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch._C._set_fp32_precision_setter, "cuda", "conv", setting(("cuda", "conv")))
+        torch._C._set_fp32_precision_setter("cuda", "conv", "ieee")
+        yield
+
+
+def rounds(call, leaves, sizes, wanted, plan):
+    """Whether PyTorch multiplies in TF32 here, forward and backward. Where only some convolutions do, the kernels may if they are as
+    exact. None: nothing can be asked while a stream is captured, and the switches decide."""
+    if torch.cuda.is_current_stream_capturing():
+        return None
+    with Asked() as seen, torch.set_grad_enabled(bool(wanted)):
+        own = [t.detach().requires_grad_(i in wanted) for i, t in enumerate(leaves)]
+        reached = [y for y in call.written(*own, *sizes) if y.requires_grad]
+        if reached:
+            torch.autograd.grad(reached, [own[i] for i in wanted], [*map(torch.ones_like, reached)], allow_unused=True)
+    forward = any(seen.forward)
+    if forward and not all(seen.forward):
+        with torch.no_grad():
+            theirs, ours = call.written(*leaves, *sizes), run(plan, leaves)
+            with in_full_fp32():
+                exact = call.written(*leaves, *sizes)
+        forward = all((o - e).norm() <= 1.15 * (t - e).norm() for o, t, e in zip(ours, theirs, exact))
+    return forward, forward and bool(seen.backward) and all(seen.backward)
+
+
+def plan_of(call, kind, leaves, sizes, wanted=()):
+    """The plan that multiplies as PyTorch does; None where the file has none."""
+    tf32, strict = call.kinds.get(kind, (None, None))
+    if tf32 == strict:
+        if tf32 is None:
+            left(f"{call.name} has no kernels for the gradients that are wanted here")
+        return tf32
+    plan = strict
+    if allows_tf32() and leaves[0].dtype == torch.float32:
+        if wanted not in call.rounds:
+            forward = call.kinds["training" if wanted else "inference"]
+            with contextlib.suppress(torch.OutOfMemoryError):  # where there is no memory to ask the switches decide
+                call.rounds[wanted] = rounds(call, leaves, sizes, wanted, forward[0] or forward[1])
+        plan = tf32 if (call.rounds.get(wanted) or (True, True))[isinstance(kind, tuple)] else strict
+        if call.rounds.get(wanted) is None:
+            call.rounds.pop(wanted, None)
+    if plan is None:
+        left(f"{call.name} has no kernels for {'full fp32' if strict is None else 'TF32'}")
+    return plan
+
 '''
-
-# Where TF32 is allowed cuDNN still multiplies some problems in full fp32, and no rule says which (transfuse/precision.py).
-IN_TF32 = '''def in_tf32(written, given):
-    """Whether PyTorch multiplies in TF32 at these sizes, where it may: asked once, its convolutions are computed with and without."""
-    told, convolve = [], torch.ops.aten.convolution
-    written(lambda *operands: told.append(operands) or convolve(*operands), *given)
-    with torch.backends.cudnn.flags(True, allow_tf32=False):
-        exact = [convolve(*operands) for operands in told]
-    return any((convolve(*operands) - e).norm() >= 1e-6 * e.norm() for operands, e in zip(told, exact))
-'''
-
-ASK = """    function, arch = compiled(name, @DTYPE@first.device)
-    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)"""
-
-ASK_SEVERAL = """    need, told = None, @TOLD@
-    while need is None or need in OTHERWISE:  # rows of another length than the example's
-        told = OTHERWISE.get(need, told)
-        function, arch = compiled(name, @DTYPE@first.device, told)
-        need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)"""
-
-# What forward calls. Function.apply would first look for functorch's transforms, which kernels cannot serve, for some microseconds.
-COMPUTE = "(super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)"
-
-FUNCTION = '''
-class Differentiable(torch.autograd.Function):
-    """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
-    @staticmethod
-    def forward(ctx, name, *leaves):
-        ctx.save_for_backward(*leaves)
-@FORWARD@
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        @TAKEN@
-        with torch.enable_grad():
-            leaves = [t.view_as(t) for t in ctx.saved_tensors]  # whatever one of them was computed from
-            found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-            found = iter(torch.autograd.grad(found@SOME@, wanted, gradients@SOME@, create_graph=again, allow_unused=True))
-        return None, *[next(found) if t.requires_grad else None for t in leaves]
-'''
-
-KEPT = """        ctx.name, out = name, run(name, *leaves)
-        ctx.mark_non_differentiable(*out[PROGRAMS[name][-1] :])
-        return tuple(out)"""
-
-
-def function(statistics: bool, written: list[str]) -> str:
-    """What autograd is given. statistics: outputs behind `results` have no gradients. written: the functions of the programs."""
-    forward, taken, some = "        ctx.name = name\n        return tuple(run(name, *leaves))", "*_, written", ""
-    if statistics:
-        forward, taken, some = KEPT, "*_, written, results", "[:results]"
-    taken, text = f"again, ({taken}) = torch.is_grad_enabled(), PROGRAMS[ctx.name]", FUNCTION
-    if len(written) == 1 and not statistics:  # nothing to look up
-        forward, taken = forward.partition("\n")[2], "again = torch.is_grad_enabled()"
-        text = text.replace("found, wanted = written(", f"found, wanted = {written[0]}(")
-    return text.replace("@FORWARD@", forward).replace("@TAKEN@", taken).replace("@SOME@", some)
-
-
-def imports(network: bool) -> str:
-    own = "import ctypes\nimport struct\n" + ("import weakref\n" if network else "")
-    return f"{own}\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
-
-
-def text(
-    builds: list[str],
-    falls: bool,
-    tensor_cores: bool,
-    rounding: list[str],
-    others: bool,
-    convolve: str,
-    statistics: bool,
-    formulas: bool,
-    source: str,
-    network: bool,
-    scalars: bool,
-    optional: bool,
-    derived: bool,
-    own_rows: bool,
-) -> str:
-    """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
-    has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32; others: some do not.
-    statistics: there are outputs that stay fp32 whatever the leaves are. formulas: some leaf's extent is one of sizes. scalars: some
-    output has no axes; of others the extents are given one by one, which PyTorch reads a microsecond faster. optional: some program
-    has outputs that a caller may go without. derived: no function in PyTorch's operators has a convolution. own_rows: in 16 bits
-    there are kernels for rows of the example's length alone; of others they are widened."""
-    told = '"TF32" if in_tf32(rest[0], leaves) else "STRICT"' if "strict" in builds else '"TF32"'
-    told = f'"HALF" if leaves[0].dtype != torch.float32 else {told}' if "half" in builds else told
-    wide, asks = "wide" in builds, bool(rounding) and builds != ["half"]
-    several, floats, halves = len(builds) > 1, tensor_cores and "half" not in builds, builds == ["half"]
-    # cuDNN is faster than the portable kernel by far, which is for GPUs that none of the others runs on.
-    portable_when, strict = "need == -2", ""
-    by = "torch.ops.aten.convolution if arch == 90 else @CONVOLVE@" if convolve else "@CONVOLVE@"
-    if rounding and "strict" not in builds and not halves:  # full fp32 as written, by PyTorch's operators
-        these = f"name in {json.dumps(rounding)}" if others else "rest[0]" if convolve else ""
-        exact = "not half" if floats else "leaves[0].dtype == torch.float32"
-        strict = " and ".join(filter(None, [these, exact, "need >= 0", "not in_tf32(rest[0], leaves)"]))
-        strict = f"    strict = {strict}\n"
-        portable_when = "strict or need == -2"
-    elsewhere = ""
-    if convolve.startswith("lambda "):
-        elsewhere, by = f"        convolve = {by.replace('@CONVOLVE@', convolve)}  # portable\n", "convolve"
-    as_written = f"written({by}, *given)"
-    if statistics:
-        as_written = f"[t if i < results else t.float() for i, t in enumerate({as_written})]"
-    leaves = "    leaves = [*map(torch.Tensor.contiguous, given)]"
-    if halves:
-        leaves = (
-            "    if given[0].dtype == torch.float32:\n        return PROGRAMS[name][@WHICH@](torch.ops.aten.convolution, *given)\n"
-            + leaves
-        )
-    if floats:
-        leaves = (
-            "    half = (dtype := given[0].dtype) != torch.float32 and {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})"
-            "  # exact in TF32\n"
-            "    leaves = [*map(torch.Tensor.contiguous, [t.float() for t in given] if half else given)]"
-        )
-    leaves = leaves.replace("@WHICH@", "-2" if statistics else "-1")
-    rounded = "[t.to(given[0].dtype) for t in wide]"
-    if statistics:
-        rounded = "[*(t.to(given[0].dtype) for t in wide[:results]), *wide[results:]]"
-    widened = f"""    if need == -3:  # 16 bits in rows of another length than the example's: exact in TF32
-        wide = run(name, *[t.float() for t in given]@PASSED@)
-        return {rounded}
-"""
-    code = "SOURCE"
-    if ".f16.f16" in source:  # the one instruction that names the type
-        code = 'SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
-    types = ("" if halves else 'torch.float32: "float", ') + 'torch.float16: "Half", torch.bfloat16: "Bfloat"'
-    types = f"ELEMENTS = {{{types}}}\n"
-    words = {
-        "@ELEMENTS@": "" if floats else types,
-        "@ELEMENT_KEY@": "" if floats else "ELEMENTS[dtype], ",
-        "@ELEMENT_FLAG@": "" if floats else 'f"-DSTORED={key[0]}", ',
-        "@NAME@": '"_".join(["transfuse_@DIGEST@", *key])' if several or not floats else 'f"transfuse_@DIGEST@_{key}"',
-        "not in @TYPES@": "!= torch.float32" if floats else "not in ELEMENTS",
-        "@NAMES@": "fp32 or 16 bits" if floats else "fp32, fp16 or bf16",
-        "@TF32@": ("half, " if strict and floats else "") + ("torch._C._get_cudnn_allow_tf32(), " if asks else ""),
-        "@IN_TF32@": f"{IN_TF32}\n\n" if asks else "",
-        "@HALF@": ", half" if strict and floats else "",
-        "@STRICT@": strict,
-        "@FULL@": "strict, " if strict else "",
-        "@TOLD_HERE@": ", told" if several else "",
-        "@TOLD_KEY@": "told, " if several else "",
-        "@TOLD_FLAG@": 'f"-D{told}", ' if several else "",
-        "@SOURCE@": code,
-        "@ASK@": ASK_SEVERAL.replace("@TOLD@", told)
-        if wide
-        else ASK.replace("first.device)", f"first.device, {told})")
-        if several
-        else ASK,
-        "@DTYPE@first": "leaves[0]" if floats else "leaves[0].dtype, leaves[0]",
-        "@DTYPE@": "" if floats else "dtype, ",
-        "@OTHERWISE@": 'OTHERWISE = {-4: "ANY_WIDTH"}\n' if wide else "",
-        "@WANTED@": "(n if isinstance(n, int) else sizes.setdefault(n, m) if n.isidentifier() else m)"
-        if formulas
-        else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
-        "@ELSEWHERE@": "; what its kernels cannot take is computed as it is written" if falls else "",
-        "@KEPT@": f"{'strict, ' if strict else ''}{'written' if falls else '_'}{', results' if statistics else ''}",
-        "@WIDENED@": widened if own_rows else "",
-        "@PORTABLE@": f"    if {portable_when}:\n{elsewhere}        return {as_written}\n" if falls else "",
-        "@LEAVES@": leaves,
-        "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
-        "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
-        "shapes = @SHAPES@": "shapes = [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]"
-        if floats or not statistics
-        else "shapes = [(shape, leaves[0].dtype if i < rest[-1] else torch.float32)"
-        " for i, shape in enumerate([*outputs(**sizes), (max(need, 0) // 4 + 1,)])]",
-        "@OUT@": (
-            "    out = [leaves[0].new_empty(@SHAPE@, dtype=dtype) for shape, dtype in shapes]  # the last is workspace\n"
-            if statistics and not floats
-            else "    out = [leaves[0].new_empty(@SHAPE@) for shape in shapes]  # the last is workspace\n"
-            if not optional
-            else "    out = [leaves[0].new_empty(@STAR@((0,) if i in without else shape)) for i, shape in enumerate(shapes)]\n"
-        ),
-        "@STREAM@": "ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index))",
-        "@SHAPE@": "shape" if scalars else "*shape",
-        "@STAR@": "" if scalars else "*",
-        "@WITHOUT@": ", without=()" if optional else "",
-        "@PASSED@": ", without=without" if optional else "",
-        "@UNWANTED@": " Outputs `without` are not computed." if optional else "",
-        "@RETURN@": (
-            "[*(t.to(dtype) for t in out[:results]), *out[results:-1]] if half else out[:-1]"
-            if floats and statistics
-            else "[t.to(dtype) for t in out[:-1]] if half else out[:-1]"
-            if floats
-            else "out[:-1]"
-        ),
-    }
-    options = OPTIONS if floats and not several else OPTIONS_AND_FLAGS
-    if network:  # many kernels, compiled side by side
-        options = options.replace(ONE, f'{ONE}, "-Xptxas=--split-compile=0"').replace(
-            '"-diag', '"-Xptxas=--split-compile=0", "-diag'
-        )
-    out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN
-    out += portable.python(convolve, builds, floats) if convolve else ""
-    out += f"\n{HELD}" if network else ""
-    for word, by in words.items():
-        out = out.replace(word, by)
-    return out

@@ -1,4 +1,4 @@
-"""What every file for the CPU has: kernels in C++, and the Python functions that call them."""
+"""What every file for CPUs has: two kernels in C++, and the Python functions that call them."""
 
 SOURCE = r"""
 #include <algorithm>
@@ -137,20 +137,18 @@ void boxes_double(const double* x, const long long* ranges, double* y, const Box
 """
 
 RUNTIME = '''
-_built = []
 REAL = {torch.float32: "float", torch.float64: "double"}
 
 
+@functools.cache
 def kernels():
     """Compiled on first use, later found in torch's extension cache. No torch headers: it takes seconds."""
-    if not _built:
-        flags = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno"]
-        path = load_inline(
-            name="transfuse_cpu_@KERNELS@", cpp_sources=SOURCE, extra_cflags=flags, extra_ldflags=["-fopenmp"],
-            is_python_module=False, no_implicit_headers=True,
-        )  # fmt: skip
-        _built.append(ctypes.CDLL(path))
-    return _built[0]
+    flags = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno"]
+    path = load_inline(
+        name="transfuse_cpu_" + hashlib.sha256(SOURCE.encode()).hexdigest()[:12], cpp_sources=SOURCE, extra_cflags=flags,
+        extra_ldflags=["-fopenmp"], is_python_module=False, no_implicit_headers=True,
+    )  # fmt: skip
+    return ctypes.CDLL(path)
 
 
 def call(name, dtype, *given):
@@ -197,46 +195,24 @@ def taps(w, axis, rows):
     return (w.movedim(axis, -1) @ w.new_tensor(rows).T).movedim(-1, axis)
 
 
-def checked(leaves, expected):
-    """Refuses what the kernels were not written for."""
-    first = leaves[0]
-    for leaf, (label, shape) in zip(leaves, expected):
-        if leaf.device.type != "cpu":
-            raise RuntimeError(f"this file was written for CPU tensors, got {label} on {leaf.device}")
-        if not leaf.is_floating_point() or leaf.dtype != first.dtype:
-            raise ValueError(f"{label} must be {first.dtype}, a floating-point type, as {expected[0][0]} is, got {leaf.dtype}")
-        if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
-            raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    return leaves
+def elsewhere(device):
+    return None if device.type == "cpu" else f"the kernels are for CPUs, the tensors are on {device}"
+
+
+def plan_of(call, kind, leaves, sizes, wanted=()):
+    plan, _ = call.kinds.get(kind, (None, None))
+    if plan is None:
+        left(f"gradients of {call.name}" if isinstance(kind, tuple) else f"{call.name}, for which the file has no kernels")
+    return plan
+
+
+def run(name, leaves):
+    function, dtypes = PLANS[name]
+    return [y.to(dtype) for y, dtype in zip(function(*leaves), dtypes)]
 '''
 
-CONVOLVE = '''
-def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """What torch.ops.aten.convolution computes."""
-    size, kernel, axes = x.shape[2:], weight.shape[2:], range(x.dim() - 2)
-    reach, one = [dilation[a] * (kernel[a] - 1) + 1 for a in axes], [1] * len(kernel)
-    if transposed:
-        out = [(size[a] - 1) * stride[a] - 2 * padding[a] + reach[a] + output_padding[a] for a in axes]
-        return lattice(x, weight.unflatten(0, (groups, -1)), bias, groups, stride, one, dilation, padding, out).to(x.dtype)
-    out = [(size[a] + 2 * padding[a] - reach[a]) // stride[a] + 1 for a in axes]
-    turned = weight.unflatten(0, (groups, -1)).transpose(1, 2)
-    return lattice(x, turned, bias, groups, one, stride, [-d for d in dilation], [-p for p in padding], out).to(x.dtype)
-'''
-
-DIFFERENTIATED = '''
-
-def differentiated(written, leaves, gradients):
-    """Gradients of a model in PyTorch's operators, by their own backward."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        leaves = [t.view_as(t) if again else t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
-        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
-    return tuple(next(found) if t.requires_grad else None for t in leaves)
-'''
-
-# PyTorch's on the CPU leaves statistics of 16 bits in 16 bits.
-BATCH_NORM_IN_FP32 = '''
+# PyTorch's on CPUs leaves statistics of 16 bits in 16 bits.
+BATCH_NORM = '''
 def batch_norm(x, weight, bias, eps):
     """In training: the result, the batch's mean and its unbiased variance, of 16 bits in fp32."""
     wide = torch.promote_types(x.dtype, torch.float32)
