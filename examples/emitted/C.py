@@ -8866,7 +8866,7 @@ def train_as_written(x, conv_transpose_weight, conv_transpose_bias, batch_norm_w
 def evaluate_as_written(x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, batch_norm_running_mean, batch_norm_running_var):
     conv_transpose3d = torch.ops.aten.conv_transpose3d.input(x, conv_transpose_weight, conv_transpose_bias)
     mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
-    batch_norm = torch.ops.aten.batch_norm(mul, batch_norm_weight, batch_norm_bias, batch_norm_running_mean, batch_norm_running_var, False, 0.1, 1e-05, False)
+    batch_norm = torch.ops.aten.batch_norm(mul, batch_norm_weight, batch_norm_bias, batch_norm_running_mean, batch_norm_running_var, False, 0.1, 1e-05, True)
     adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1])
     return [adaptive_avg_pool3d]
 

@@ -64,7 +64,8 @@ def collapsed(tmp_path_factory) -> tuple:
     folder = tmp_path_factory.mktemp("collapsed")
     (folder / "problem.py").write_text(COLLAPSED)
     file = emit.emit(folder / "problem.py", emit.Request(sizes=("2x6x5x7",), precisions=("strict",)))
-    return emulated(file.text, folder, False)
+    ours, run = emulated(file.text, folder, False)
+    return ours | {"TEXT": file.text}, run
 
 
 @pytest.mark.parametrize("training", (True, False))
@@ -150,3 +151,25 @@ def test_a_dense_model_in_both_arithmetics(tmp_path, tf32):
     ):
         assert close(f, t, e, 5e-4 if tf32 else 3e-7)
     assert len(run.ran) == 2
+
+
+def test_how_pytorch_multiplies_is_asked_and_switches_stay(collapsed, monkeypatch):
+    """On a CPU no convolution rounds to TF32."""
+    space = namespace(collapsed[0]["TEXT"])
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    read = lambda *switch: torch._C._get_fp32_precision_getter(*switch)  # noqa: E731
+    before = [(read("cuda", "conv"), space["setting"](("cuda", "conv"))), torch.backends.cudnn.allow_tf32]
+    assert space["allows_tf32"]() == torch.backends.cudnn.allow_tf32
+    with pytest.raises(ZeroDivisionError), space["in_full_fp32"]():
+        assert read("cuda", "conv") == "ieee" and not space["allows_tf32"]()
+        raise ZeroDivisionError
+    assert before == [(read("cuda", "conv"), space["setting"](("cuda", "conv"))), torch.backends.cudnn.allow_tf32]
+    call = next(call for call in space["_calls"].values() if call.name == "train")
+    leaves = [torch.rand(3, 6, 8, 12), torch.rand(6, 10, 3, 3), *(torch.rand(10) for _ in range(3))]
+    assert space["rounds"](call, leaves, (), (1, 2), None) == (False, False)
+    operator = torch.ops.aten.convolution.default
+    asked = space["Asked"]()
+    with asked:
+        given = leaves[0], leaves[1].transpose(0, 1).contiguous(), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+        operator(*given)
+    assert asked.forward == [False]
