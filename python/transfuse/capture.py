@@ -115,7 +115,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         torch.inference_mode(False),
         torch.enable_grad(),
         unseen(),
-        capturing_here(),
+        capturing_here(module),
         kept_parts(module, view, reads),
         reads.of(view),
     ):

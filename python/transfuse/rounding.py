@@ -70,8 +70,8 @@ def _products(results) -> list[torch.Tensor]:
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
     """As it lies, for which none needs a copy; all of it, or so many numbers all over it."""
     numbers = tensor.detach().new_empty(0).set_(tensor.untyped_storage())
-    count = max(numbers.numel(), 1)
-    places = torch.arange(min(count, SAMPLES), device=tensor.device) * 2654435761 % count
+    count = numbers.numel()
+    places = torch.arange(min(count, SAMPLES), device=tensor.device) * 2654435761 % max(count, 1)
     return numbers[places].double()
 
 

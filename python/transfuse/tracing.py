@@ -35,10 +35,11 @@ def _batch_norm_forward(self, x):
 
 
 @contextlib.contextmanager
-def capturing_here():
+def capturing_here(root: nn.Module):
     """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that. What
     torch.nn.utils.parametrize.cached() keeps, it neither reads nor adds to. (One thread at a time.)"""
     owner = threading.get_ident()
+    recurrent = any(isinstance(part, nn.RNNBase) for part in root.modules())
 
     def for_this_thread(patch_method):
         def patch(self, cls, name, new, deduplicate=True):
@@ -60,8 +61,9 @@ def capturing_here():
         replaced(PARAMETRIZATIONS_KEPT, lambda _: 0),
         replaced(BATCH_NORM, lambda _: _batch_norm_forward),
         # It switches cuDNN and oneDNN off for the whole process while it traces, and sets their precision anew, lest an operator be
-        # one of theirs: what is traced before autograd decomposes anything never is.
-        replaced(BACKENDS_OFF, lambda _: contextlib.nullcontext),
+        # one of theirs: what is traced before autograd decomposes anything never is. (But cuDNN's recurrent layers want memory of
+        # the tensors that stand for others in tracing.)
+        contextlib.nullcontext() if recurrent else replaced(BACKENDS_OFF, lambda _: contextlib.nullcontext),
     ):
         yield
 

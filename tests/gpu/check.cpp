@@ -98,7 +98,7 @@ void time_file(const char* path, const Setting& setting) {
     Session session(graph, setting);
     const double compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     fill_leaves(session);
-    DeviceMemory flush(256 << 20);
+    BandedMemory flush(256 << 20);
     const Driver& d = driver();
     CUevent from, to;
     cuda::check(d.cuEventCreate(&from, 0), "cuEventCreate");
@@ -128,7 +128,7 @@ int step_through(const char* path, const Setting& setting) {
     const Device& here = device(0);
     const Assembly assembly = assemble_compiled(
         session.plan, session.options, Target{here.arch, here.multiprocessors, here.shared_bytes}, !setting.unaligned);
-    DeviceMemory workspace(assembly.workspace_bytes), kept(assembly.kept_bytes);
+    BandedMemory workspace(assembly.workspace_bytes), kept(assembly.kept_bytes);
     const auto base = [&](const Address& address) {
         const auto at = static_cast<size_t>(address.position);
         void* memory = address.kind == Address::Kind::leaf     ? session.leaves[at].data
@@ -157,7 +157,7 @@ void time_launches(const char* path, const Setting& setting) {
     const Device& here = device(0);
     const Assembly assembly = assemble_compiled(
         session.plan, session.options, Target{here.arch, here.multiprocessors, here.shared_bytes}, !setting.unaligned);
-    DeviceMemory workspace(assembly.workspace_bytes), kept(assembly.kept_bytes), flush(256 << 20);
+    BandedMemory workspace(assembly.workspace_bytes), kept(assembly.kept_bytes), flush(256 << 20);
     auto base = [&](const Address& address) {
         const auto at = static_cast<size_t>(address.position);
         void* memory = address.kind == Address::Kind::leaf     ? session.leaves[at].data
@@ -195,7 +195,7 @@ void time_launches(const char* path, const Setting& setting) {
 // Bandwidth of a plain copy, counting both directions, for comparison.
 void time_copy() {
     const size_t size = size_t{1} << 30;
-    DeviceMemory a(size), b(size);
+    BandedMemory a(size), b(size);
     const Driver& d = driver();
     CUevent from, to;
     d.cuEventCreate(&from, 0), d.cuEventCreate(&to, 0);

@@ -15,7 +15,7 @@ struct Candidate {
     std::string text;
     Assembly assembly;
     std::vector<Ready> launches;
-    std::unique_ptr<DeviceMemory> workspace, kept;
+    std::unique_ptr<BandedMemory> workspace, kept;
     std::vector<float> times;
     double difference = 0;  // from the first candidate's results, relative to the largest
 };
@@ -93,8 +93,8 @@ private:
     void add(std::string text, Assembly assembly) {
         Candidate& one = list_.emplace_back();
         one.text = std::move(text), one.assembly = std::move(assembly);
-        one.workspace = std::make_unique<DeviceMemory>(one.assembly.workspace_bytes);
-        one.kept = std::make_unique<DeviceMemory>(one.assembly.kept_bytes);
+        one.workspace = std::make_unique<BandedMemory>(one.assembly.workspace_bytes);
+        one.kept = std::make_unique<BandedMemory>(one.assembly.kept_bytes);
     }
 
     void run(const Candidate& one) {
@@ -144,7 +144,7 @@ private:
 
     Session& session_;
     const bool aligned_;
-    DeviceMemory flush_;
+    BandedMemory flush_;
     CUevent from_ = nullptr, to_ = nullptr;
     std::vector<Candidate> list_;
 };

@@ -32,7 +32,7 @@ inline std::string to_string(const Setting& s) {
            (s.unaligned ? " unaligned" : "") + (s.freeze ? " frozen" : "") + (s.later ? " of a later size" : "");
 }
 
-class DeviceMemory {
+class BandedMemory {
 public:
     // Bands before and behind show what was written there. Under a tool that sees every access they would hide it
     // (TRANSFUSE_BANDS=0).
@@ -42,13 +42,13 @@ public:
         return bytes;
     }
 
-    explicit DeviceMemory(size_t size, size_t shift = 0) : size_(size), shift_(shift), guard_(bands()) {
+    explicit BandedMemory(size_t size, size_t shift = 0) : size_(size), shift_(shift), guard_(bands()) {
         check(driver().cuMemAlloc(&base_, std::max<size_t>(size + shift + 2 * guard_, 1)), "cuMemAlloc");
         poison();
     }
-    ~DeviceMemory() { driver().cuMemFree(base_); }
-    DeviceMemory(const DeviceMemory&) = delete;
-    DeviceMemory& operator=(const DeviceMemory&) = delete;
+    ~BandedMemory() { driver().cuMemFree(base_); }
+    BandedMemory(const BandedMemory&) = delete;
+    BandedMemory& operator=(const BandedMemory&) = delete;
 
     CUdeviceptr address() const { return base_ + guard_ + shift_; }
     void* data() const { return reinterpret_cast<void*>(address()); }
@@ -73,9 +73,9 @@ struct Session {
     Plan plan;
     CompileOptions options;
     std::unique_ptr<Executable> executable;
-    std::vector<std::unique_ptr<DeviceMemory>> memory;  // of the leaves, then of the outputs
+    std::vector<std::unique_ptr<BandedMemory>> memory;  // of the leaves, then of the outputs
     std::vector<TensorView> leaves, outputs;
-    std::unique_ptr<DeviceMemory> workspace;
+    std::unique_ptr<BandedMemory> workspace;
     RunContext context;
 
     Session(const Graph& graph, const Setting& setting)
@@ -83,7 +83,7 @@ struct Session {
         auto view = [&](ValueId id, const Sizes& strides) {
             const Type& type = plan.graph[id].type;
             memory.push_back(
-                std::make_unique<DeviceMemory>(static_cast<size_t>(numel(type.shape) * bytes(type.dtype)),
+                std::make_unique<BandedMemory>(static_cast<size_t>(numel(type.shape) * bytes(type.dtype)),
                                                setting.unaligned ? static_cast<size_t>(bytes(type.dtype)) : 0));
             return TensorView{memory.back()->data(), type.dtype, type.shape, strides};
         };
@@ -92,7 +92,7 @@ struct Session {
         for (size_t i = 0; i < plan.graph.outputs().size(); ++i)
             outputs.push_back(view(plan.graph.outputs()[i], options.output_strides[i]));
         context.workspace_bytes = executable->workspace_bytes_for(leaves, outputs);
-        workspace = std::make_unique<DeviceMemory>(context.workspace_bytes);
+        workspace = std::make_unique<BandedMemory>(context.workspace_bytes);
         context.workspace = workspace->data();
     }
 

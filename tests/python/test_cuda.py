@@ -74,6 +74,22 @@ def test_an_empty_batch():
         assert ours(x).shape == model(x).shape == (0, 6, 11, 11)
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.over_time = nn.ConvTranspose1d(4, 6, 4, stride=2), nn.LSTM(6, 5, batch_first=True)
+
+    def forward(self, x):
+        return self.over_time(self.up(x).relu().transpose(1, 2))[0]
+
+
+def test_recurrent_layers_beside_convolutions(no_fallback, strict_fp32):
+    model, x = Recurrent().cuda().eval(), torch.randn(2, 4, 9, device="cuda")
+    with torch.no_grad():
+        ours = transfuse.optimize(copy.deepcopy(model), (x,), never_slower=False)
+        torch.testing.assert_close(ours(x), model(x), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["A", "B", "C", "D", "d2", "d3", "d5", "d6", "f1", "f3", "f6", "f8", "dcgan", "unet"])
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 def test_gradients(name, layout, no_fallback, strict_fp32):

@@ -190,6 +190,11 @@ def test_where_pytorch_uses_tf32_in_part(wide, switches):
             assert precision.uses_tf32(eager, leaves, (), [], ours) == (uses, False)
 
 
+def test_a_convolution_of_no_images_rounds_nothing():
+    arguments = (torch.zeros(0, 3, 5, 5), torch.ones(4, 3, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    assert rounding.rounds(torch.ops.aten.convolution.default, arguments) == [False]
+
+
 @pytest.mark.parametrize("channels, extent", [(1, 3), (3, 1), (512, 32)])
 @pytest.mark.parametrize("uses", [False, True])
 def test_a_convolution_is_asked_by_numbers_that_tf32_cannot_hold(uses, channels, extent, switches):
