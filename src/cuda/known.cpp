@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "cuda/dense/frame.h"
+#include "cuda/dense/keys.h"
 #include "cuda/dense/said.h"
-#include "cuda/dense/written.h"
 #include "cuda/runtime/cache.h"
 #include "cuda/runtime/driver.h"
 

@@ -1,8 +1,8 @@
 #include "cuda/thin_bias.h"
 
-#include "cuda/dense/written.h"
 #include "cuda/kernel_text.h"
 #include "cuda/key_text.h"
+#include "cuda/written.h"
 
 namespace transfuse::cuda {
 

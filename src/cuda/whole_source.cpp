@@ -1,6 +1,8 @@
 #include "cuda/whole_source.h"
 
-#include "cuda/dense/written.h"
+#include "cuda/emitter.h"
+#include "cuda/expression.h"
+#include "cuda/written.h"
 
 namespace transfuse::cuda {
 

@@ -17,7 +17,7 @@
 #include "cuda/dense/relaid.h"
 #include "cuda/dense/tile_program.h"
 #include "cuda/dense/to_and_fro.h"
-#include "cuda/dense/written.h"
+#include "cuda/dense/keys.h"
 #include "graph/layout.h"
 #include "transfuse/error.h"
 

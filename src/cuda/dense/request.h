@@ -7,7 +7,7 @@
 
 #include "cuda/dense/epilogue.h"
 #include "cuda/dense/said.h"
-#include "cuda/dense/written.h"
+#include "cuda/dense/keys.h"
 #include "cuda/spare.h"
 
 namespace transfuse::cuda {

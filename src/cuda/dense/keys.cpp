@@ -1,4 +1,4 @@
-#include "cuda/dense/written.h"
+#include "cuda/dense/keys.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
-// Dense kernels that were written already. A schedule and a text know little of sizes: two sizes of which they know the
-// same have the same, which then is neither made nor compared again.
+// Keys of dense kernels that were written already. A schedule and a text know little of sizes: two sizes of which they
+// know the same have the same, which then is neither made nor compared again.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "cuda/dense/manner.h"
 #include "cuda/key_text.h"
 #include "cuda/pull.h"
-#include "cuda/remembered.h"
+#include "cuda/written.h"
 
 namespace transfuse::cuda {
 
@@ -24,13 +24,5 @@ KeyText text_key(const Schedule& schedule, const Epilogue& epilogue);
 // All that the reading of a pass as a known kernel asks of sizes, and of numbers in its steps that may depend on them,
 // among plans of one form.
 KeyText quality_key(const TileProgram& program, const Problem& problem);
-
-struct Written {
-    Remembered<Schedule> schedules;
-    Remembered<ExtraJob> packs;
-    Remembered<Source> texts;
-    Remembered<Source> sources;    // by their texts: what is equal is one
-    Remembered<Source> wholes[2];  // of other kernels, by their own part of the text: of short and of long indices
-};
 
 }  // namespace transfuse::cuda
