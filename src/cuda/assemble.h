@@ -8,12 +8,6 @@
 
 namespace transfuse::cuda {
 
-struct BoundLaunch {
-    Launch launch;
-    std::vector<Address> addresses;  // of the pointer arguments, in order
-    size_t pass = 0;
-};
-
 struct Assembly {
     std::vector<BoundLaunch> launches;
     size_t workspace_bytes = 0;

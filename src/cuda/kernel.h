@@ -219,6 +219,21 @@ struct Launch {
     Words note;  // for describe(): tile, roles, what it computes
 };
 
+// Where a pointer argument comes from at run time.
+struct Address {
+    enum class Kind : uint8_t { leaf, output, workspace, kept } kind;
+    int position = 0;    // of the leaf or output
+    int64_t offset = 0;  // bytes
+    bool operator==(const Address&) const = default;
+};
+
+// A launch of an assembled plan.
+struct BoundLaunch {
+    Launch launch;
+    std::vector<Address> addresses;  // of the pointer arguments, in order
+    size_t pass = 0;
+};
+
 // The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers), which lives for
 // this pass only.
 struct Program {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "cuda/assemble.h"
+#include "cuda/kernel.h"
 #include "cuda/runtime/driver.h"
 
 namespace transfuse::cuda {

@@ -9,14 +9,6 @@
 
 namespace transfuse::cuda {
 
-// Where a pointer argument comes from at run time.
-struct Address {
-    enum class Kind : uint8_t { leaf, output, workspace, kept } kind;
-    int position = 0;    // of the leaf or output
-    int64_t offset = 0;  // bytes
-    bool operator==(const Address&) const = default;
-};
-
 // Buffers, packed weights and scratch begin on whole lines of this many bytes.
 inline constexpr int64_t line_bytes = 256;
 
