@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/build.h"
+#include "cuda/assemble/build.h"
 #include "cuda/dense/dense.h"
 #include "transfuse/error.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cuda/known.h"
+#include "cuda/sizes/known.h"
 
 namespace transfuse::emit {
 

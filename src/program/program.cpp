@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "algebra/lower.h"
-#include "cuda/executable.h"
+#include "cuda/assemble/executable.h"
 #include "emit/stated.h"
 #include "plan/form.h"
 #include "program/kept.h"

@@ -1,5 +1,5 @@
 // Buffers between dense passes: which lie channels last, and that the passes at both ends agree.
-#include "cuda/buffer_layout.h"
+#include "cuda/memory/buffer_layout.h"
 #include "cuda_host/cases.h"
 
 namespace transfuse::cuda {

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "cuda/assemble.h"
+#include "cuda/assemble/assemble.h"
 #include "cuda/runtime/cache.h"
 #include "cuda/runtime/module.h"
 #include "cuda_host/nvrtc.h"
@@ -105,15 +105,16 @@ TEST_F(CudaCompile, SeedModels) {
     }
 }
 
-// Warpgroups that multiply take registers that those which load have given, and no more: a block has as many as it began with,
-// and who asks for more waits for ever.
+// Warpgroups that multiply take registers that those which load have given, and no more: a block has as many as it
+// began with, and who asks for more waits for ever.
 TEST_F(CudaCompile, WeightGradientsByWarpgroups) {
-    for (const char* body : {"%x = input f32[8,64,64,64]  %g = input f32[8,64,66,66]  %w = correlate(%x, %g) taps=[3,3]",
-                             "%x = input f32[8,64,64,64]  %g = input f32[8,128,66,68]  %w = correlate(%x, %g) taps=[3,5]",
-                             "%x = input f32[8,64,32,32]  %g = input f32[8,64,64,64]  %w = correlate(%x, %g) up=[2,2] "
-                             "offset=[1,1] taps=[4,4]",
-                             "%x = input f16[8,160,4096]  %g = input f16[8,72,2048]  %w = correlate(%x, %g) down=[2] "
-                             "offset=[1] taps=[4]"}) {
+    for (const char* body :
+         {"%x = input f32[8,64,64,64]  %g = input f32[8,64,66,66]  %w = correlate(%x, %g) taps=[3,3]",
+          "%x = input f32[8,64,64,64]  %g = input f32[8,128,66,68]  %w = correlate(%x, %g) taps=[3,5]",
+          "%x = input f32[8,64,32,32]  %g = input f32[8,64,64,64]  %w = correlate(%x, %g) up=[2,2] "
+          "offset=[1,1] taps=[4,4]",
+          "%x = input f16[8,160,4096]  %g = input f16[8,72,2048]  %w = correlate(%x, %g) down=[2] "
+          "offset=[1] taps=[4]"}) {
         std::string text(body);
         for (size_t at = 0; (at = text.find("  %", at)) != std::string::npos;) text[at] = '\n';
         const Graph graph = parse("graph g {\n" + text + "\nreturn %w\n}\n");
@@ -122,16 +123,21 @@ TEST_F(CudaCompile, WeightGradientsByWarpgroups) {
         const Launch launch = assemble(plan(graph, Machine::h200()), options, Target{}, true).launches[0].launch;
         ASSERT_EQ(launch.source->entry, "tf_correlate_groups") << body;
         const std::string& source = launch.source->text;
-        auto registers = [&](const std::string& call) { return std::stoi(source.substr(source.rfind(call) + call.size())); };
+        auto registers = [&](const std::string& call) {
+            return std::stoi(source.substr(source.rfind(call) + call.size()));
+        };
         const int groups = static_cast<int>(launch.block[0] / 128), at_first = 65536 / (128 * groups) / 8 * 8;
-        EXPECT_LE(2 * registers("registers_take<") + (groups - 2) * registers("registers_give<"), groups * at_first) << body;
+        EXPECT_LE(2 * registers("registers_take<") + (groups - 2) * registers("registers_give<"), groups * at_first)
+            << body;
         const std::string log = nvrtc_compile(*launch.source, 90).log;
-        EXPECT_LE(resources_in(log, "tf_correlate_groups").spill_bytes, 64) << body;  // a few words of the loading warps
+        EXPECT_LE(resources_in(log, "tf_correlate_groups").spill_bytes, 64)
+            << body;  // a few words of the loading warps
         EXPECT_EQ(log.find("serialized"), std::string::npos) << log;
     }
 }
 
-// Batch and lengths are arguments: of the general kernels a stream of chunks of a hundred lengths needs one or two for each launch.
+// Batch and lengths are arguments: of the general kernels a stream of chunks of a hundred lengths needs one or two for
+// each launch.
 TEST_F(CudaCompile, LengthsShareKernels) {
     std::map<std::string, std::set<std::string>> texts;
     Random random(11);
@@ -175,7 +181,8 @@ TEST_F(CudaCompile, SpillsAreWarnedOfInTheLog) {
     crowded.text =
         "extern \"C\" __global__ void __launch_bounds__(1024) crowded(float* p) {\n    float v[100];\n"
         "#pragma unroll\n    for (int i = 0; i < 100; ++i) v[i] = p[i * 1024 + threadIdx.x];\n    __syncthreads();\n"
-        "#pragma unroll\n    for (int i = 0; i < 100; ++i) p[i * 1024 + threadIdx.x] = v[99 - i] * v[7 * i % 100];\n}\n";
+        "#pragma unroll\n    for (int i = 0; i < 100; ++i) p[i * 1024 + threadIdx.x] = v[99 - i] * v[7 * i % "
+        "100];\n}\n";
     setenv("TRANSFUSE_LOG", "1", 1);
     testing::internal::CaptureStderr();
     const auto binary = compiled(crowded, 90);
@@ -184,7 +191,8 @@ TEST_F(CudaCompile, SpillsAreWarnedOfInTheLog) {
     unsetenv("TRANSFUSE_LOG");
     const int spilled = resources_in(binary->log, "crowded").spill_bytes;
     EXPECT_GT(spilled, 0);
-    EXPECT_EQ(log, "transfuse: warning: CUDA kernel crowded spills " + std::to_string(spilled) + " bytes of registers to memory\n");
+    EXPECT_EQ(log, "transfuse: warning: CUDA kernel crowded spills " + std::to_string(spilled) +
+                       " bytes of registers to memory\n");
 }
 
 TEST_F(CudaCompile, SourcesAreDumpedWhereAsked) {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "cuda/kernel.h"
+#include "cuda/kernel/kernel.h"
 
 namespace transfuse::cuda {
 namespace {

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <set>
 
-#include "cuda/build.h"
+#include "cuda/assemble/build.h"
 #include "cuda/dense/dense.h"
-#include "cuda/dense/schedule.h"
+#include "cuda/dense/schedule/schedule.h"
 #include "cuda_host/host.h"
 #include "cuda_host/nvrtc.h"
 #include "transfuse/error.h"
@@ -68,39 +68,47 @@ TEST(CudaDenseConfig, TextsParseBack) {
         EXPECT_FALSE(config_named(other).has_value()) << other;
 }
 
-// A tile of more chunks than twice the buffers: in turn where the product warps reduce, in 16 bits too; not where they do not.
+// A tile of more chunks than twice the buffers: in turn where the product warps reduce, in 16 bits too; not where they
+// do not.
 TEST(CudaDenseConfig, ChunksInTurn) {
     auto in_turn = [](const std::string& chain) {
-        const Plan planned = plan(rewrite(parse("graph g {\n  %x = input f16[16,32,16,32,32]\n  %w = param f16[32,64,3,3,3]\n  %b = "
-                                                "param f16[64]\n  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] "
-                                                "output_padding=[1,1,1]\n  %l = " +
-                                                chain + "\n  %z = sigmoid(%l)\n  return %z\n}\n"))
-                                      .rewritten,
-                                  Machine::h200());
-        return assemble(planned, {}, Target{}, true).configs.at(dense_pass(planned)).find("alternates") != std::string::npos;
+        const Plan planned =
+            plan(rewrite(parse("graph g {\n  %x = input f16[16,32,16,32,32]\n  %w = param f16[32,64,3,3,3]\n  %b = "
+                               "param f16[64]\n  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] "
+                               "output_padding=[1,1,1]\n  %l = " +
+                               chain + "\n  %z = sigmoid(%l)\n  return %z\n}\n"))
+                     .rewritten,
+                 Machine::h200());
+        return assemble(planned, {}, Target{}, true).configs.at(dense_pass(planned)).find("alternates") !=
+               std::string::npos;
     };
     EXPECT_TRUE(in_turn("softmax(%y) dims=[1]"));
     EXPECT_FALSE(in_turn("tanh(%y)"));
 }
 
-// Channels last, in 16 bits: tiles that compute hardly a column in vain. Strips, whose rows have nothing between them; and
-// whole rows that share their padding, for which the patch of a volume leaves room beside few stages.
+// Channels last, in 16 bits: tiles that compute hardly a column in vain. Strips, whose rows have nothing between them;
+// and whole rows that share their padding, for which the patch of a volume leaves room beside few stages.
 TEST(CudaDenseConfig, ChannelsLastTilesComputeLittleInVain) {
     auto chosen = [](const std::string& statements) {
-        const Plan planned = plan(rewrite(parse("graph g {\n" + statements + "\n  return %z\n}\n")).rewritten, Machine::h200());
+        const Plan planned =
+            plan(rewrite(parse("graph g {\n" + statements + "\n  return %z\n}\n")).rewritten, Machine::h200());
         CompileOptions options;
         for (ValueId leaf : planned.graph.leaves())
-            options.leaf_strides.push_back(planned.graph[leaf].op == Op::input ? channels_last(planned.graph[leaf].type.shape)
-                                                                               : contiguous_strides(planned.graph[leaf].type.shape));
-        for (ValueId output : planned.graph.outputs()) options.output_strides.push_back(channels_last(planned.graph[output].type.shape));
+            options.leaf_strides.push_back(planned.graph[leaf].op == Op::input
+                                               ? channels_last(planned.graph[leaf].type.shape)
+                                               : contiguous_strides(planned.graph[leaf].type.shape));
+        for (ValueId output : planned.graph.outputs())
+            options.output_strides.push_back(channels_last(planned.graph[output].type.shape));
         return assemble(planned, options, Target{}, true).configs.at(dense_pass(planned));
     };
-    const std::string image = chosen(
-        "  %x = input f16[64,64,128,256]\n  %w = param f16[64,128,3,5]\n  %z = conv_transpose(%x, %w)");
+    const std::string image =
+        chosen("  %x = input f16[64,64,128,256]\n  %w = param f16[64,128,3,5]\n  %z = conv_transpose(%x, %w)");
     EXPECT_NE(image.find(" strip"), std::string::npos) << image;
     const std::string volume = chosen(
-        "  %x = input f16[16,64,16,32,32]\n  %w = param f16[64,128,5,5,5]\n  %g = param f16[128]\n  %h = param f16[128]\n"
-        "  %y = conv_transpose(%x, %w)\n  %n = batch_norm(%y, %g, %h) training=1\n  %z = mean(%n) dims=[2,3,4] keepdim=1");
+        "  %x = input f16[16,64,16,32,32]\n  %w = param f16[64,128,5,5,5]\n  %g = param f16[128]\n  %h = param "
+        "f16[128]\n"
+        "  %y = conv_transpose(%x, %w)\n  %n = batch_norm(%y, %g, %h) training=1\n  %z = mean(%n) dims=[2,3,4] "
+        "keepdim=1");
     EXPECT_NE(volume.find("x36 runs"), std::string::npos) << volume;
     EXPECT_NE(volume.find(" shared padding"), std::string::npos) << volume;
 }

@@ -1,11 +1,11 @@
-// The tensor-core schedule, evaluated on the host: windows of the staged patch times packed taps, row by row of M, must give
-// the lattice convolution for every phase, residue and border. Nothing here needs a GPU or a compiler.
+// The tensor-core schedule, evaluated on the host: windows of the staged patch times packed taps, row by row of M, must
+// give the lattice convolution for every phase, residue and border. Nothing here needs a GPU or a compiler.
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "cuda/dense/choose.h"
-#include "cuda/dense/schedule.h"
+#include "cuda/dense/choose/choose.h"
+#include "cuda/dense/schedule/schedule.h"
 
 using namespace transfuse;
 using namespace transfuse::cuda;
@@ -17,17 +17,22 @@ struct Case {
     Needs needs;
 };
 
-int64_t draw(std::mt19937& random, int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(random); }
+int64_t draw(std::mt19937& random, int64_t lo, int64_t hi) {
+    return std::uniform_int_distribution<int64_t>(lo, hi)(random);
+}
 
 Lattice random_axis(std::mt19937& random) {
     for (;;) {
-        const int64_t in = draw(random, 1, 40), kernel = draw(random, 1, 5), stride = draw(random, 0, 5) == 0 ? 4 : draw(random, 1, 3), dilation = draw(random, 1, 2);
+        const int64_t in = draw(random, 1, 40), kernel = draw(random, 1, 5),
+                      stride = draw(random, 0, 5) == 0 ? 4 : draw(random, 1, 3), dilation = draw(random, 1, 2);
         try {
             if (draw(random, 0, 2) == 0) {
                 const Lattice a = Lattice::conv(in, kernel, stride, draw(random, 0, kernel / 2), dilation);
                 if (a.out > 0) return a;
             } else {
-                const Lattice a = Lattice::conv_transpose(in, kernel, stride, draw(random, 0, kernel / 2), draw(random, 0, std::max<int64_t>(stride, dilation) - 1), dilation);
+                const Lattice a =
+                    Lattice::conv_transpose(in, kernel, stride, draw(random, 0, kernel / 2),
+                                            draw(random, 0, std::max<int64_t>(stride, dilation) - 1), dilation);
                 if (a.out > 0) return a;
             }
         } catch (const std::exception&) {
@@ -48,7 +53,9 @@ Case random_case(std::mt19937& random) {
     const bool narrow = c.problem.lanes() == 8;
     const Lattice& w = c.problem.axes[3];
     const bool whole = c.problem.axes[1].advance() * c.problem.axes[2].advance() * w.advance() == 1;
-    c.problem.load = whole && w.in % c.problem.lanes() == 0 ? LoadMode::boxes : narrow ? LoadMode::singles : LoadMode::planar;
+    c.problem.load = whole && w.in % c.problem.lanes() == 0 ? LoadMode::boxes
+                     : narrow                               ? LoadMode::singles
+                                                            : LoadMode::planar;
     c.needs.all_channels = c.problem.cout <= 128 && draw(random, 0, 3) == 0;
     return c;
 }
@@ -71,7 +78,7 @@ void check_tile(const Case& c, const Config& config, const Schedule& s, std::mt1
         }
         return hash % 13 - 6;
     };
-    std::vector<int64_t> patch(static_cast<size_t>(s.plane) + 512, 1000003);   // beyond the patch: anything
+    std::vector<int64_t> patch(static_cast<size_t>(s.plane) + 512, 1000003);  // beyond the patch: anything
     for (int p = 0; p < s.pixels; ++p) {
         int64_t r = p;
         std::array<int64_t, 4> at;
@@ -89,7 +96,9 @@ void check_tile(const Case& c, const Config& config, const Schedule& s, std::mt1
     for (int v = 0; v < s.variants; ++v)
         for (int wg = 0; wg < 2; ++wg) {
             // Accumulators [block][row][pixel].
-            std::vector<std::vector<std::vector<int64_t>>> acc(static_cast<size_t>(s.blocks), std::vector<std::vector<int64_t>>(64, std::vector<int64_t>(static_cast<size_t>(s.run_pixels), 0)));
+            std::vector<std::vector<std::vector<int64_t>>> acc(
+                static_cast<size_t>(s.blocks),
+                std::vector<std::vector<int64_t>>(64, std::vector<int64_t>(static_cast<size_t>(s.run_pixels), 0)));
             const int shift = config.split == Split::pixels ? wg * s.run_offset : 0;
             for (const WindowStep& step : s.steps[static_cast<size_t>(v)][static_cast<size_t>(wg)]) {
                 const OperandTile& tile = s.tiles[static_cast<size_t>(step.tile)];
@@ -100,21 +109,27 @@ void check_tile(const Case& c, const Config& config, const Schedule& s, std::mt1
                         ASSERT_LT(tap, taps);
                         const int64_t co = (m_group * s.blocks_per_tile + tile.channel_block) * 64 + m % s.segment;
                         for (int n = 0; n < s.run_pixels; ++n)
-                            acc[static_cast<size_t>(step.block)][static_cast<size_t>(m)][static_cast<size_t>(n)] += weight(co, tap) * patch[static_cast<size_t>(step.pixel + shift + half * step.halves + n)];
+                            acc[static_cast<size_t>(step.block)][static_cast<size_t>(m)][static_cast<size_t>(n)] +=
+                                weight(co, tap) *
+                                patch[static_cast<size_t>(step.pixel + shift + half * step.halves + n)];
                     }
             }
             // What the store role would find, phase by phase.
             for (int set = 0; set < s.sets; ++set)
                 for (int q = 0; q < s.chunk_outer; ++q) {
-                    const ChunkPhase phase = s.phase_table[static_cast<size_t>(v) * 2 + static_cast<size_t>(wg)][static_cast<size_t>(set)][static_cast<size_t>(q)];
+                    const ChunkPhase phase = s.phase_table[static_cast<size_t>(v) * 2 + static_cast<size_t>(wg)]
+                                                          [static_cast<size_t>(set)][static_cast<size_t>(q)];
                     if (phase.d < 0) continue;
                     for (int rw = 0; rw < s.phases_w; ++rw) {
                         const int row = s.row_of(q, rw);
                         int plane = row < 0 ? -1 : row / 64;
                         if (plane >= 0 && s.joint) {
-                            if (s.rows_per_plane == 2) plane /= 2;                         // channels of both warpgroups in one plane
-                            else if (plane / s.rows_per_group != wg) continue;             // the other warpgroup's phases
-                            else plane %= s.rows_per_group;
+                            if (s.rows_per_plane == 2)
+                                plane /= 2;  // channels of both warpgroups in one plane
+                            else if (plane / s.rows_per_group != wg)
+                                continue;  // the other warpgroup's phases
+                            else
+                                plane %= s.rows_per_group;
                         }
                         for (int n = 0; n < s.run_pixels; ++n) {
                             int64_t r = n;
@@ -125,22 +140,36 @@ void check_tile(const Case& c, const Config& config, const Schedule& s, std::mt1
                             std::array<int64_t, 4> o, residue{0, phase.d, phase.h, phase.w + rw};
                             for (size_t a = 0; a < 4; ++a) {
                                 inside = inside && at[a] < config.run[a];
-                                o[a] = s.period[a] * (u0[a] + at[a] + (config.split == Split::pixels && config.runs[a] > 1 ? wg * config.run[a] : 0)) + residue[a];
+                                o[a] = s.period[a] *
+                                           (u0[a] + at[a] +
+                                            (config.split == Split::pixels && config.runs[a] > 1 ? wg * config.run[a]
+                                                                                                 : 0)) +
+                                       residue[a];
                                 inside = inside && o[a] < axes[a].out;
                             }
                             if (!inside) continue;
                             for (int channel : {0, static_cast<int>(std::min<int64_t>(c.problem.cout, 64)) - 1}) {
-                                const int64_t co = (m_group * s.blocks_per_tile + (config.split == Split::channels ? wg : 0)) * 64 + channel;
+                                const int64_t co =
+                                    (m_group * s.blocks_per_tile + (config.split == Split::channels ? wg : 0)) * 64 +
+                                    channel;
                                 if (co >= c.problem.cout) continue;
                                 int64_t expected = 0;
                                 for (int64_t kd = 0; kd < axes[1].taps; ++kd)
                                     for (int64_t kh = 0; kh < axes[2].taps; ++kh)
                                         for (int64_t kw = 0; kw < axes[3].taps; ++kw) {
-                                            const auto id = axes[1].input(o[1], kd), ih = axes[2].input(o[2], kh), iw = axes[3].input(o[3], kw);
-                                            if (id && ih && iw) expected += weight(co, (kd * axes[2].taps + kh) * axes[3].taps + kw) * x({o[0], *id, *ih, *iw});
+                                            const auto id = axes[1].input(o[1], kd), ih = axes[2].input(o[2], kh),
+                                                       iw = axes[3].input(o[3], kw);
+                                            if (id && ih && iw)
+                                                expected += weight(co, (kd * axes[2].taps + kh) * axes[3].taps + kw) *
+                                                            x({o[0], *id, *ih, *iw});
                                         }
-                                const int64_t got = plane < 0 ? 0 : acc[static_cast<size_t>(set * s.planes + plane)][static_cast<size_t>(row % 64 + channel)][static_cast<size_t>(n)];
-                                ASSERT_EQ(got, expected) << to_string(config) << " variant " << v << " wg " << wg << " phase " << phase.d << "," << phase.h << "," << rw << " o " << o[1] << "," << o[2] << "," << o[3];
+                                const int64_t got =
+                                    plane < 0 ? 0
+                                              : acc[static_cast<size_t>(set * s.planes + plane)]
+                                                   [static_cast<size_t>(row % 64 + channel)][static_cast<size_t>(n)];
+                                ASSERT_EQ(got, expected)
+                                    << to_string(config) << " variant " << v << " wg " << wg << " phase " << phase.d
+                                    << "," << phase.h << "," << rw << " o " << o[1] << "," << o[2] << "," << o[3];
                                 ++checked;
                             }
                         }
@@ -157,7 +186,7 @@ TEST(CudaDenseSchedule, WindowsTimesTapsAreTheLattice) {
     int made = 0, apart = 0;
     for (int k = 0; k < 150; ++k) {
         const Case c = random_case(random);
-        const bool many = c.problem.axes[3].period() == 4;   // phases along a row: some tiles have a part of them
+        const bool many = c.problem.axes[3].period() == 4;  // phases along a row: some tiles have a part of them
         const auto choices = choose(c.problem, c.needs, 132, 227 * 1024, many ? 12 : 2);
         for (const Choice& choice : choices) {
             check_tile(c, choice.config, choice.schedule, random);
@@ -178,7 +207,8 @@ TEST(CudaDenseSchedule, StaysWithinSharedMemoryAndRegisters) {
                 const Config& f = choice.config;
                 EXPECT_LE(choice.schedule.shared_bytes, limit - 1024);
                 EXPECT_LE(choice.schedule.blocks * choice.schedule.accumulators * c.problem.terms(), 144);
-                // The roles together never ask for more registers than the launch allocated, or the products would never start.
+                // The roles together never ask for more registers than the launch allocated, or the products would
+                // never start.
                 const int launched = (65536 / f.threads()) / 8 * 8 * (f.threads() / 128);
                 EXPECT_LE(f.load_registers + f.store_groups * f.store_registers + 2 * f.product_registers, launched);
                 EXPECT_LE(choice.schedule.run_pixels, choice.config.store_groups == 0 ? 256 : 200);
@@ -187,7 +217,8 @@ TEST(CudaDenseSchedule, StaysWithinSharedMemoryAndRegisters) {
     }
 }
 
-// A portable warp loads two or four blocks of 8 pixels at once: even beyond the furthest window it must not meet the stage that is being written.
+// A portable warp loads two or four blocks of 8 pixels at once: even beyond the furthest window it must not meet the
+// stage that is being written.
 TEST(CudaDenseSchedule, PortableWindowsStayInTheirStage) {
     std::mt19937 random(13);
     int seen = 0, beyond = 0;
@@ -199,7 +230,8 @@ TEST(CudaDenseSchedule, PortableWindowsStayInTheirStage) {
         const int at_once = c.problem.arithmetic == Arithmetic::f64 ? 16 : 32;
         for (const Choice& choice : choose(c.problem, c.needs, 108, 163 * 1024, 2)) {
             const Schedule& s = choice.schedule;
-            const int last_plane = (s.vectors * c.problem.terms() - 1) * s.plane, read = s.run_offset + (s.run_pixels + at_once - 1) / at_once * at_once;
+            const int last_plane = (s.vectors * c.problem.terms() - 1) * s.plane,
+                      read = s.run_offset + (s.run_pixels + at_once - 1) / at_once * at_once;
             for (const auto& groups : s.steps)
                 for (const auto& steps : groups)
                     for (const WindowStep& step : steps) {

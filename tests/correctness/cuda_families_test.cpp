@@ -1,10 +1,10 @@
-// The graphs that compute-sanitizer is shown on a GPU (tests/gpu/families.h) use every kind of kernel, and the portable ones
-// fit the least shared memory there is.
+// The graphs that compute-sanitizer is shown on a GPU (tests/gpu/families.h) use every kind of kernel, and the portable
+// ones fit the least shared memory there is.
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "cuda/assemble.h"
+#include "cuda/assemble/assemble.h"
 #include "gpu/families.h"
 
 namespace transfuse::cuda {
@@ -12,15 +12,46 @@ namespace {
 
 // Names of kernels without their numbers, and of dense ones the constants that stand for different code.
 std::set<std::string> kinds(const Target& target) {
-    static const char* const marks[] = {"LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;", "LOAD = LOAD_PAIRS;",
-                                        "LOAD = LOAD_SINGLES;", "LOAD = LOAD_ROWS;", "LOAD = LOAD_BOXES;", "LOAD = LOAD_OPERAND;", "LOAD = LOAD_LINES;", "LOAD = LOAD_VECTOR_BOXES;",
-                                        "RESIDENT = true", "RESIDENT = false", "FLAT = true", "FRAGMENTS = true", "FOLDED = true",
-                                        "REDUCED = true", "PROLOGUE = true", "JOINT = true", "PIXEL_MAJOR = true", "SKIPS = true",
-                                        "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1",
-                                        "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
-                                        "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there", "apart < LANES_W"};
+    static const char* const marks[] = {"LOAD = LOAD_PLANAR;",
+                                        "LOAD = LOAD_VECTORS;",
+                                        "LOAD = LOAD_DIRECT;",
+                                        "LOAD = LOAD_PAIRS;",
+                                        "LOAD = LOAD_SINGLES;",
+                                        "LOAD = LOAD_ROWS;",
+                                        "LOAD = LOAD_BOXES;",
+                                        "LOAD = LOAD_OPERAND;",
+                                        "LOAD = LOAD_LINES;",
+                                        "LOAD = LOAD_VECTOR_BOXES;",
+                                        "RESIDENT = true",
+                                        "RESIDENT = false",
+                                        "FLAT = true",
+                                        "FRAGMENTS = true",
+                                        "FOLDED = true",
+                                        "REDUCED = true",
+                                        "PROLOGUE = true",
+                                        "JOINT = true",
+                                        "PIXEL_MAJOR = true",
+                                        "SKIPS = true",
+                                        "BIASED = true",
+                                        "PROLOGUE_PLACED = true",
+                                        "SPLIT_CHANNELS = true",
+                                        "TERMS = 2",
+                                        "WG == 1",
+                                        "store_box(operands",
+                                        "store_matrices(here",
+                                        "MEETING > 1",
+                                        "alike_as[]",
+                                        "windows[]",
+                                        "WIDE_TURNS =",
+                                        "TOGETHER =",
+                                        "PAIRS =",
+                                        "ADDED = 1;",
+                                        "ADDED = 2;",
+                                        "load_transposed(m, there",
+                                        "apart < LANES_W"};
     // Of other kernels, what their notes say of the way they were written.
-    static const char* const ways[] = {"products of each tap", "product alone", "rows of", "elements", "on tensor cores", "general kernel"};
+    static const char* const ways[] = {"products of each tap", "product alone", "rows of", "elements",
+                                       "on tensor cores",      "general kernel"};
     std::set<std::string> met;
     for (uint64_t n = 0; n < family_count(); ++n) {
         const Trial trial = family_trial(n);
@@ -30,7 +61,8 @@ std::set<std::string> kinds(const Target& target) {
         options.precision = trial.setting.precision;
         auto strides = [&](ValueId v) {
             const Sizes& shape = planned.graph[v].type.shape;
-            return trial.setting.last && planned.graph[v].op != Op::param ? channels_last(shape) : contiguous_strides(shape);
+            return trial.setting.last && planned.graph[v].op != Op::param ? channels_last(shape)
+                                                                          : contiguous_strides(shape);
         };
         for (ValueId leaf : planned.graph.leaves()) options.leaf_strides.push_back(strides(leaf));
         for (ValueId output : planned.graph.outputs()) options.output_strides.push_back(strides(output));
@@ -46,7 +78,8 @@ std::set<std::string> kinds(const Target& target) {
             met.insert(name);
             if (trial.setting.unaligned) met.insert(name + " unaligned");
             if (trial.setting.later) met.insert(name + " of a later size");
-            if (name == "tf_dense_tail" && source.text.find(" == 0.0) ") != std::string::npos) met.insert("moments in slots");
+            if (name == "tf_dense_tail" && source.text.find(" == 0.0) ") != std::string::npos)
+                met.insert("moments in slots");
             if (bound.launch.note.find(" with ") != std::string::npos) met.insert(name + " of several results");
             EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes)) << trial.what;
             if (source.entry != "transfuse_dense") continue;
@@ -57,13 +90,38 @@ std::set<std::string> kinds(const Target& target) {
     return met;
 }
 
-const std::set<std::string> plain = {"tf_prepare", "tf_pointwise", "tf_loop", "tf_moments", "tf_moments_tail", "tf_dense_tail",
-                                     "moments in slots", "tf_dense_tail of several results", "tf_correlate", "tf_correlate_tail", "tf_covariance", "on tensor cores",
-                                     "tf_covariance_fold", "tf_covariance_gather", "tf_thin", "tf_cells", "tf_grouped",
-                                     "tf_grouped_gradient", "products of each tap", "product alone", "rows of", "elements", "general kernel",
-                                     "transfuse_dense unaligned", "tf_grouped unaligned", "tf_moments unaligned",
-                                     "transfuse_dense of a later size", "tf_prepare of a later size", "tf_moments of a later size",
-                                     "tf_moments_tail of a later size", "tf_dense_tail of a later size", "tf_thin of a later size",
+const std::set<std::string> plain = {"tf_prepare",
+                                     "tf_pointwise",
+                                     "tf_loop",
+                                     "tf_moments",
+                                     "tf_moments_tail",
+                                     "tf_dense_tail",
+                                     "moments in slots",
+                                     "tf_dense_tail of several results",
+                                     "tf_correlate",
+                                     "tf_correlate_tail",
+                                     "tf_covariance",
+                                     "on tensor cores",
+                                     "tf_covariance_fold",
+                                     "tf_covariance_gather",
+                                     "tf_thin",
+                                     "tf_cells",
+                                     "tf_grouped",
+                                     "tf_grouped_gradient",
+                                     "products of each tap",
+                                     "product alone",
+                                     "rows of",
+                                     "elements",
+                                     "general kernel",
+                                     "transfuse_dense unaligned",
+                                     "tf_grouped unaligned",
+                                     "tf_moments unaligned",
+                                     "transfuse_dense of a later size",
+                                     "tf_prepare of a later size",
+                                     "tf_moments of a later size",
+                                     "tf_moments_tail of a later size",
+                                     "tf_dense_tail of a later size",
+                                     "tf_thin of a later size",
                                      "tf_loop of a later size"};
 
 std::set<std::string> missing(const std::set<std::string>& wanted, const std::set<std::string>& met) {
@@ -75,12 +133,42 @@ std::set<std::string> missing(const std::set<std::string>& wanted, const std::se
 TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
     const auto met = kinds(Target{});
     EXPECT_EQ(missing(plain, met), std::set<std::string>{});
-    EXPECT_EQ(missing({"transfuse_dense", "transfuse_relay", "tf_correlate_groups", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTOR_BOXES;", "LOAD = LOAD_PAIRS;",
-                       "LOAD = LOAD_SINGLES;", "LOAD = LOAD_BOXES;", "LOAD = LOAD_OPERAND;", "LOAD = LOAD_LINES;", "RESIDENT = true", "RESIDENT = false",
-                       "FLAT = true", "FRAGMENTS = true", "FOLDED = true", "REDUCED = true", "PROLOGUE = true", "JOINT = true",
-                       "PIXEL_MAJOR = true", "SKIPS = true", "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true",
-                       "TERMS = 2", "WG == 1", "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
-                       "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there",
+    EXPECT_EQ(missing({"transfuse_dense",
+                       "transfuse_relay",
+                       "tf_correlate_groups",
+                       "LOAD = LOAD_PLANAR;",
+                       "LOAD = LOAD_VECTOR_BOXES;",
+                       "LOAD = LOAD_PAIRS;",
+                       "LOAD = LOAD_SINGLES;",
+                       "LOAD = LOAD_BOXES;",
+                       "LOAD = LOAD_OPERAND;",
+                       "LOAD = LOAD_LINES;",
+                       "RESIDENT = true",
+                       "RESIDENT = false",
+                       "FLAT = true",
+                       "FRAGMENTS = true",
+                       "FOLDED = true",
+                       "REDUCED = true",
+                       "PROLOGUE = true",
+                       "JOINT = true",
+                       "PIXEL_MAJOR = true",
+                       "SKIPS = true",
+                       "BIASED = true",
+                       "PROLOGUE_PLACED = true",
+                       "SPLIT_CHANNELS = true",
+                       "TERMS = 2",
+                       "WG == 1",
+                       "store_box(operands",
+                       "store_matrices(here",
+                       "MEETING > 1",
+                       "alike_as[]",
+                       "windows[]",
+                       "WIDE_TURNS =",
+                       "TOGETHER =",
+                       "PAIRS =",
+                       "ADDED = 1;",
+                       "ADDED = 2;",
+                       "load_transposed(m, there",
                        "apart < LANES_W"},
                       met),
               std::set<std::string>{});
@@ -92,9 +180,9 @@ TEST(CudaFamilies, HaveEveryKindOfPortableKernel) {
     const auto met = kinds(target);
     EXPECT_EQ(missing(plain, met), std::set<std::string>{});
     EXPECT_EQ(missing({"transfuse_dense", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;",
-                       "LOAD = LOAD_ROWS;", "RESIDENT = true", "RESIDENT = false", "PROLOGUE = true", "PIXEL_MAJOR = true",
-                       "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1", "alike_as[]", "windows[]",
-                       "apart < LANES_W"},
+                       "LOAD = LOAD_ROWS;", "RESIDENT = true", "RESIDENT = false", "PROLOGUE = true",
+                       "PIXEL_MAJOR = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1",
+                       "alike_as[]", "windows[]", "apart < LANES_W"},
                       met),
               std::set<std::string>{});
 }

@@ -1,7 +1,7 @@
 // Hooks of the roles' texts: what stands there, or what a configuration says instead.
 #include <gtest/gtest.h>
 
-#include "cuda/dense/hooks.h"
+#include "cuda/kernel/hooks.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {

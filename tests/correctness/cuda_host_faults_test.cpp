@@ -2,8 +2,8 @@
 // whose copies a device takes.
 #include <numeric>
 
-#include "cuda/expression.h"
-#include "cuda/warpgroup_code.h"
+#include "cuda/kernel/expression.h"
+#include "cuda/kernel/warpgroup_code.h"
 #include "cuda_host/cases.h"
 
 namespace transfuse::cuda {

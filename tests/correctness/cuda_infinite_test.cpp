@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/shares.h"
+#include "cuda/kernel/shares.h"
 #include "cuda_host/cases.h"
 #include "thorough.h"
 

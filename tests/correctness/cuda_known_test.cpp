@@ -11,10 +11,10 @@
 #include <sstream>
 
 #include "algebra/lower.h"
-#include "cuda/build.h"
+#include "cuda/assemble/build.h"
 #include "cuda/dense/dense.h"
 #include "cuda/dense/frame.h"
-#include "cuda/dense/manner.h"
+#include "cuda/dense/schedule/manner.h"
 #include "cuda_host/cases.h"
 #include "plan/form.h"
 #include "rows.h"
@@ -93,11 +93,12 @@ TEST_F(CudaKnown, HundredLengthsOfAVocoderCompileAtMostTwoKernelsALayer) {
             }
 }
 
-// Channels last is another structure: its first size gets the kernel that a program gets which has seen nothing else. A product that
-// hides behind memory stays in full fp32 there as well.
+// Channels last is another structure: its first size gets the kernel that a program gets which has seen nothing else. A
+// product that hides behind memory stays in full fp32 there as well.
 TEST_F(CudaKnown, LayoutsDoNotServeOneAnother) {
     const Graph graph = parse(
-        "graph g {\n  %x = input f32[4,64,16,32,32]\n  %w = param f32[64,32,2,2,2]\n  %y = conv_transpose(%x, %w) stride=[2,2,2]\n  %r = "
+        "graph g {\n  %x = input f32[4,64,16,32,32]\n  %w = param f32[64,32,2,2,2]\n  %y = conv_transpose(%x, %w) "
+        "stride=[2,2,2]\n  %r = "
         "relu(%y)\n  %v = param f32[4,32,1,1,1]\n  %c = conv(%r, %v)\n  %z = softmax(%c) dims=[1]\n  return %z\n}\n");
     const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
     const auto texts = [&](bool last, KnownKernels* known) {
@@ -105,7 +106,8 @@ TEST_F(CudaKnown, LayoutsDoNotServeOneAnother) {
         options.precision = Fp32Precision::tf32;
         for (ValueId leaf : planned.graph.leaves()) {
             const Node& node = planned.graph[leaf];
-            options.leaf_strides.push_back(last && node.op == Op::input ? channels_last(node.type.shape) : contiguous_strides(node.type.shape));
+            options.leaf_strides.push_back(last && node.op == Op::input ? channels_last(node.type.shape)
+                                                                        : contiguous_strides(node.type.shape));
         }
         const Sizes& result = planned.graph[planned.graph.outputs()[0]].type.shape;
         options.output_strides = {last ? channels_last(result) : contiguous_strides(result)};
@@ -285,8 +287,8 @@ std::string shown(const Assembly& assembly) {
     all << assembly.workspace_bytes << ' ' << assembly.kept_bytes << '\n';
     for (const BoundLaunch& bound : assembly.launches) {
         const Launch& launch = bound.launch;
-        all << launch.source->entry << ' ' << launch.source->text << launch.note << ' ' << launch.grid[0] << ' ' << launch.grid[1] << ' '
-            << launch.block[0] << ' ' << launch.shared_bytes << ' ' << launch.early << '\n';
+        all << launch.source->entry << ' ' << launch.source->text << launch.note << ' ' << launch.grid[0] << ' '
+            << launch.grid[1] << ' ' << launch.block[0] << ' ' << launch.shared_bytes << ' ' << launch.early << '\n';
         for (const Argument& argument : launch.arguments)
             all << static_cast<int>(argument.kind) << ' ' << argument.value << ' ' << argument.offset << ' '
                 << std::string(reinterpret_cast<const char*>(argument.data.data()), argument.data.size()) << '\n';
@@ -300,7 +302,8 @@ std::string shown(const Assembly& assembly) {
 class CudaTexts : public CudaKnown {
 protected:
     // The next size of a program, with texts found and with all of them written.
-    void meet(const Graph& graph, Fp32Precision precision, const std::string& what, std::vector<Sizes> output_strides = {}) {
+    void meet(const Graph& graph, Fp32Precision precision, const std::string& what,
+              std::vector<Sizes> output_strides = {}) {
         CompileOptions options;
         options.precision = precision;
         options.output_strides = std::move(output_strides);
@@ -353,21 +356,28 @@ TEST_F(CudaTexts, WhatOtherSizesOfRowsReadIsReadAgain) {
     }
 }
 
-// A vocoder of four layers, of which sizes differ in nothing but lengths: odd ones, multiples of every vector, short ones.
+// A vocoder of four layers, of which sizes differ in nothing but lengths: odd ones, multiples of every vector, short
+// ones.
 TEST_F(CudaTexts, WhatOtherSizesReadIsReadAgain) {
     const std::string body =
-        "graph g {\n  %x = input f32[1,80,64]\n  %v = param f32[128,80,7]\n  %g = param f32[128,1,1]\n  %b = param f32[128]\n"
-        "  %w = weight_norm(%v, %g) axis=0\n  %p = conv(%x, %w, %b) padding=[3]\n  %l = leaky_relu(%p) negative_slope=0.1\n"
-        "  %u = param f32[128,64,16]\n  %t = conv_transpose(%l, %u) stride=[8] padding=[4]\n  %m = leaky_relu(%t) negative_slope=0.1\n"
-        "  %d = param f32[64,64,3]\n  %e = param f32[64]\n  %f = conv(%m, %d, %e) padding=[3] dilation=[3]\n  %s = add(%t, %f)\n"
-        "  %h = leaky_relu(%s) negative_slope=0.1\n  %o = param f32[1,64,7]\n  %y = conv(%h, %o) padding=[3]\n  %z = tanh(%y)\n"
+        "graph g {\n  %x = input f32[1,80,64]\n  %v = param f32[128,80,7]\n  %g = param f32[128,1,1]\n  %b = param "
+        "f32[128]\n"
+        "  %w = weight_norm(%v, %g) axis=0\n  %p = conv(%x, %w, %b) padding=[3]\n  %l = leaky_relu(%p) "
+        "negative_slope=0.1\n"
+        "  %u = param f32[128,64,16]\n  %t = conv_transpose(%l, %u) stride=[8] padding=[4]\n  %m = leaky_relu(%t) "
+        "negative_slope=0.1\n"
+        "  %d = param f32[64,64,3]\n  %e = param f32[64]\n  %f = conv(%m, %d, %e) padding=[3] dilation=[3]\n  %s = "
+        "add(%t, %f)\n"
+        "  %h = leaky_relu(%s) negative_slope=0.1\n  %o = param f32[1,64,7]\n  %y = conv(%h, %o) padding=[3]\n  %z = "
+        "tanh(%y)\n"
         "  return %z\n}\n";
     for (const char* dtype : {"f32", "f16"}) {
         const Lowered begin = lowered(parse(with(body, "f32", dtype)));
         for (const Fp32Precision precision : {Fp32Precision::tf32, Fp32Precision::strict}) {
             Random random(7);
             for (int i = 0; i < (tests::thorough() ? 40 : 20); ++i) {
-                const int64_t length = i < 4 ? 1 + 2 * i : random.between(1, i % 2 ? 60 : 3000), batch = i % 5 == 4 ? 40 : 1;
+                const int64_t length = i < 4 ? 1 + 2 * i : random.between(1, i % 2 ? 60 : 3000),
+                              batch = i % 5 == 4 ? 40 : 1;
                 std::vector<Type> types;
                 for (ValueId leaf : begin.graph.leaves()) types.push_back(begin.graph[leaf].type);
                 for (Type& type : types)
@@ -387,22 +397,24 @@ TEST_F(CudaTexts, FoundAgainStoreInRowsAsTheyLie) {
         for (const int64_t more : {0, 1, 2, 4, 0}) {
             const int64_t row = 2 * width + more;
             meet(parse("graph g {\n  %x = input f32[2,64,8," + text(width) +
-                       "]\n  %w = param f32[64,64,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %t = tanh(%y)\n"
+                       "]\n  %w = param f32[64,64,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %t "
+                       "= tanh(%y)\n"
                        "  %r = relu(%y)\n  return %t, %r\n}\n"),
                  Fp32Precision::tf32, text(width) + " pixels, " + text(more) + " more",
                  {contiguous_strides({2, 64, 16, 2 * width}), {64 * 16 * row, 16 * row, row, 1}});
         }
 }
 
-// What prepares weights is the same for all sizes and is shared by them: not by other parameters, their layouts or types,
-// nor where it runs once instead of at every call.
+// What prepares weights is the same for all sizes and is shared by them: not by other parameters, their layouts or
+// types, nor where it runs once instead of at every call.
 TEST_F(CudaTexts, PreparationsAreSharedByEqualParametersAlone) {
     for (const int64_t width : {40, 44, 57, 40})
         for (const int64_t channels : {16, 24})
             for (const char* dtype : {"f32", "f16"})
                 for (const int kind : {0, 1, 2, 3}) {
                     const std::string body =
-                        "graph g {\n  %x = input f32[2," + text(channels) + "," + text(width) + ",12]\n  %v = param f32[32," + text(channels) +
+                        "graph g {\n  %x = input f32[2," + text(channels) + "," + text(width) +
+                        ",12]\n  %v = param f32[32," + text(channels) +
                         ",3,3]\n  %g = param f32[32,1,1,1]\n  %b = param f32[32]\n  %w = weight_norm(%v, %g) axis=0\n"
                         "  %y = conv(%x, %w, %b) padding=[1,1]\n  %r = relu(%y)\n  %u = param f32[32,16,4,4]\n"
                         "  %z = conv_transpose(%r, %u) stride=[2,2] padding=[1,1]\n  return %z\n}\n";
@@ -416,16 +428,18 @@ TEST_F(CudaTexts, PreparationsAreSharedByEqualParametersAlone) {
                         if (kind == 3 && graph[leaf].name == "v")  // channels last
                             options.leaf_strides.back() = {9 * channels, 1, 3 * channels, channels};
                     }
-                    meet(graph, options, text(width) + " of " + text(channels) + " channels, " + dtype + ", kind " + text(kind));
+                    meet(graph, options,
+                         text(width) + " of " + text(channels) + " channels, " + dtype + ", kind " + text(kind));
                 }
 }
 
-// A launch that prepares weights is found by what it is made of. Scalars beside it, such as one over the pixels of a mean,
-// may be others; what is stored, and what that is made of, may not.
+// A launch that prepares weights is found by what it is made of. Scalars beside it, such as one over the pixels of a
+// mean, may be others; what is stored, and what that is made of, may not.
 TEST(CudaPreparations, AreFoundByWhatTheyAreMadeOf) {
     const auto graph = [](const char* stored, const char* beside) {
-        return parse(std::string("graph g {\n  %x = input f32[2,8,9,12]\n  %w = param f32[8,8,3,3]\n  %s = mul(%w, ") + stored +
-                     ")\n  %u = mul(%w, " + beside + ")\n  %y = conv(%x, %s)\n  %z = conv(%y, %u)\n  return %z, %s, %u\n}\n");
+        return parse(std::string("graph g {\n  %x = input f32[2,8,9,12]\n  %w = param f32[8,8,3,3]\n  %s = mul(%w, ") +
+                     stored + ")\n  %u = mul(%w, " + beside +
+                     ")\n  %y = conv(%x, %s)\n  %z = conv(%y, %u)\n  return %z, %s, %u\n}\n");
     };
     Preparations preparations;
     const auto program = std::make_shared<const Program>();
@@ -435,7 +449,8 @@ TEST(CudaPreparations, AreFoundByWhatTheyAreMadeOf) {
         Strides strides;
         for (const Node& node : planned.graph.nodes()) strides.push_back(contiguous_strides(node.type.shape));
         const Target target;
-        const Preparation preparation{planned, parameters, strides, target, true, false, {planned.graph.outputs()[output]}, {}};
+        const Preparation preparation{
+            planned, parameters, strides, target, true, false, {planned.graph.outputs()[output]}, {}};
         if (remembers) preparations.remember(preparation, program);
         return preparations.find(preparation);
     };
@@ -450,7 +465,8 @@ TEST(CudaPreparations, AreFoundByWhatTheyAreMadeOf) {
 
 // Whole numbers are written without printf: as printf would.
 TEST(CudaLiterals, AreThoseOfPrintf) {
-    for (const double value : {0.0, 1.0, 2.0, 7.0, 999999.0, 1e6, 1e7, 123456789.0, 0.5, 1e-7, 1e20, 3e38, 1.5, 1e5 + 0.5})
+    for (const double value :
+         {0.0, 1.0, 2.0, 7.0, 999999.0, 1e6, 1e7, 123456789.0, 0.5, 1e-7, 1e20, 3e38, 1.5, 1e5 + 0.5})
         for (const double sign : {1.0, -1.0})
             for (const Real real : {Real::f32, Real::f64}) {
                 const bool f64 = real == Real::f64;

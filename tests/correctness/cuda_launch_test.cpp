@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/launch.h"
-#include "cuda/spare.h"
+#include "cuda/kernel/spare.h"
+#include "cuda/runtime/launch.h"
 
 namespace transfuse::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // What the tensors of a call are: sizes of a program share what is the same, and each tells its own.
 #include <gtest/gtest.h>
 
-#include "cuda/known.h"
+#include "cuda/sizes/known.h"
 
 namespace transfuse::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "cuda/side_by_side.h"
+#include "cuda/runtime/side_by_side.h"
 
 namespace transfuse::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/assemble.h"
+#include "cuda/assemble/assemble.h"
 #include "cuda/dense/dense.h"
 #include "cuda/runtime/module.h"
 #include "cuda_host/nvrtc.h"

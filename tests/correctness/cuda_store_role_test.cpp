@@ -1,6 +1,6 @@
 // The store role: statistics beside stores, tensor operands, channels within a thread, and what tensor cores do not
 // take whole; on the kernels of sm_90a and on the portable ones, executed on the CPU against the float64 reference.
-#include "cuda/dense/schedule.h"
+#include "cuda/dense/schedule/schedule.h"
 #include "cuda_host/cases.h"
 #include "thorough.h"
 
@@ -63,8 +63,9 @@ TEST(CudaStoreRole, MoreThreadsThanChannels) {
         "stride=[2,2,2] padding=[1,1,1]\n  %e = exp(%y)\n  %p = max_pool(%e) kernel=[4,4,4] stride=[4,4,4]\n  "
         "return %p\n}\n");
     Target target;
-    target.multiprocessors = 1;   // a block takes all tiles, and every buffer is used
-    const std::vector<HostCase> cases{make(graph, random_leaves(graph, 7), false, true, target, Fp32Precision::strict, "run 1x2x6x8")};
+    target.multiprocessors = 1;  // a block takes all tiles, and every buffer is used
+    const std::vector<HostCase> cases{
+        make(graph, random_leaves(graph, 7), false, true, target, Fp32Precision::strict, "run 1x2x6x8")};
     EXPECT_NE(cases[0].assembly.configs.begin()->second.find("run 1x2x6x8"), std::string::npos);
     check(cases, 2e-3);
 }
@@ -74,9 +75,14 @@ TEST(CudaStoreRole, TensorsAhead) {
     std::vector<HostCase> cases;
     uint64_t seed = 40;
     int ahead = 0;
-    for (const char* body : {"%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  %t = mul(%s, %r)  return %t",
-                             "%x = input f32[2,8,7,9]  %w = param f32[8,70,3,3]  %r = input f32[2,70,13,17]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %s = add(%y, %r)  %m = mean(%s) dims=[2,3]  return %s, %m",
-                             "%x = input f16[2,16,7,16]  %w = param f16[16,130,3,3]  %r = input f16[2,130,7,16]  %q = input f16[2,130,7,16]  %y = conv_transpose(%x, %w) padding=[1,1]  %s = add(%y, %r)  %t = mul(%s, %q)  return %t"}) {
+    for (
+        const char* body :
+        {"%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, "
+         "%w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  %t = mul(%s, %r)  return %t",
+         "%x = input f32[2,8,7,9]  %w = param f32[8,70,3,3]  %r = input f32[2,70,13,17]  %y = conv_transpose(%x, %w) "
+         "stride=[2,2] padding=[1,1]  %s = add(%y, %r)  %m = mean(%s) dims=[2,3]  return %s, %m",
+         "%x = input f16[2,16,7,16]  %w = param f16[16,130,3,3]  %r = input f16[2,130,7,16]  %q = input "
+         "f16[2,130,7,16]  %y = conv_transpose(%x, %w) padding=[1,1]  %s = add(%y, %r)  %t = mul(%s, %q)  return %t"}) {
         const Graph graph = graph_of(body);
         for (int multiprocessors : {1, 3, 132}) {
             ++seed;
@@ -93,15 +99,21 @@ TEST(CudaStoreRole, TensorsAhead) {
     check(cases, 2e-3);
 }
 
-// The order in which the store role takes the warpgroups' chunks, either way: chunks and phases of both, rings that come round,
-// a tensor that comes a chunk ahead, statistics, channels that the product warps reduced.
+// The order in which the store role takes the warpgroups' chunks, either way: chunks and phases of both, rings that
+// come round, a tensor that comes a chunk ahead, statistics, channels that the product warps reduced.
 TEST(CudaStoreRole, ChunksInEitherOrder) {
     std::vector<HostCase> cases;
     uint64_t seed = 120;
-    for (const char* body : {"%x = input f32[2,8,9,35]  %w = param f32[8,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %t = tanh(%y)  return %t",
-                             "%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  return %s",
-                             "%x = input f32[2,8,7,40]  %w = param f32[8,130,3,3]  %y = conv_transpose(%x, %w)  %m = mean(%y) dims=[2,3]  return %y, %m",
-                             "%x = input f16[2,16,4,5,16]  %w = param f16[16,64,3,3,3]  %b = param f16[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s"}) {
+    for (const char* body :
+         {"%x = input f32[2,8,9,35]  %w = param f32[8,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) "
+          "stride=[2,2] padding=[1,1] output_padding=[1,1]  %t = tanh(%y)  return %t",
+          "%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = "
+          "conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  return %s",
+          "%x = input f32[2,8,7,40]  %w = param f32[8,130,3,3]  %y = conv_transpose(%x, %w)  %m = mean(%y) dims=[2,3]  "
+          "return %y, %m",
+          "%x = input f16[2,16,4,5,16]  %w = param f16[16,64,3,3,3]  %b = param f16[64]  %y = conv_transpose(%x, %w, "
+          "%b) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  "
+          "return %s"}) {
         const Graph graph = graph_of(body);
         for (const bool alternates : {false, true}) {
             Target target;
@@ -113,7 +125,8 @@ TEST(CudaStoreRole, ChunksInEitherOrder) {
             ASSERT_TRUE(config.has_value()) << text;
             config->alternates = alternates;
             CompileOptions options;
-            options.leaf_strides = one.leaf_strides, options.output_strides = one.output_strides, options.precision = Fp32Precision::strict;
+            options.leaf_strides = one.leaf_strides, options.output_strides = one.output_strides,
+            options.precision = Fp32Precision::strict;
             one.assembly = assemble(one.plan, options, target, true, {{pass, to_string(*config)}});
             EXPECT_EQ(one.assembly.configs.at(pass), to_string(*config));
             cases.push_back(std::move(one));
@@ -122,15 +135,19 @@ TEST(CudaStoreRole, ChunksInEitherOrder) {
     check(cases, 2e-3);
 }
 
-// Where the store role reduces over channels the product warps add the bias: blocks of channels and what is left of the last one,
-// both warpgroups' channels together, both orders of memory, whole vectors and parts of them.
+// Where the store role reduces over channels the product warps add the bias: blocks of channels and what is left of the
+// last one, both warpgroups' channels together, both orders of memory, whole vectors and parts of them.
 TEST(CudaStoreRole, BiasBeforeChannelReductions) {
     std::vector<HostCase> cases;
     uint64_t seed = 80;
     int biased = 0;
-    for (const char* body : {"%x = input f32[2,8,9,24]  %w = param f32[8,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s",
-                             "%x = input f32[2,8,5,17]  %w = param f32[8,120,4,4]  %b = param f32[120]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = softmax(%y) dims=[1]  return %l",
-                             "%x = input f32[2,8,5,16]  %w = param f32[8,40,3,3]  %b = param f32[40]  %y = conv_transpose(%x, %w, %b)  %m = mean(%y) dims=[1] keepdim=1  %d = sub(%y, %m)  return %d"}) {
+    for (const char* body :
+         {"%x = input f32[2,8,9,24]  %w = param f32[8,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) "
+          "stride=[2,2] padding=[1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s",
+          "%x = input f32[2,8,5,17]  %w = param f32[8,120,4,4]  %b = param f32[120]  %y = conv_transpose(%x, %w, %b) "
+          "stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = softmax(%y) dims=[1]  return %l",
+          "%x = input f32[2,8,5,16]  %w = param f32[8,40,3,3]  %b = param f32[40]  %y = conv_transpose(%x, %w, %b)  %m "
+          "= mean(%y) dims=[1] keepdim=1  %d = sub(%y, %m)  return %d"}) {
         const Graph graph = graph_of(body);
         for (const bool last : {false, true}) {
             Target target;
@@ -143,15 +160,19 @@ TEST(CudaStoreRole, BiasBeforeChannelReductions) {
     check(cases, 2e-5);
 }
 
-// Warps that go along rows which begin anywhere: words and 16 bits, runs of one row and, with outputs that no tap reaches, of several,
-// channels that are no multiple of a warp's, ends of rows, tensors that begin anywhere themselves. Runs of several rows with taps
-// everywhere, and chains that reduce over channels, keep to columns.
+// Warps that go along rows which begin anywhere: words and 16 bits, runs of one row and, with outputs that no tap
+// reaches, of several, channels that are no multiple of a warp's, ends of rows, tensors that begin anywhere themselves.
+// Runs of several rows with taps everywhere, and chains that reduce over channels, keep to columns.
 TEST(CudaStoreRole, RowsThatBeginAnywhere) {
     std::vector<HostCase> cases;
     uint64_t seed = 240;
-    const std::string k4 = " stride=[2,2] padding=[1,1] output_padding=[1,1]", soft = "  %l = softmax(%y) dims=[1]", bend = "  %l = tanh(%y)";
-    auto add = [&](const std::string& x, const std::string& w, const std::string& rest, const std::string& chain, const std::string& type, const std::string& marks) {
-        const std::string body = "%x = input " + type + "[" + x + "]\n  %w = param " + type + "[" + w + "]\n  %y = conv_transpose(%x, %w)" + rest + "\n" + chain + "\n  return " + (chain.empty() ? "%y" : "%l");
+    const std::string k4 = " stride=[2,2] padding=[1,1] output_padding=[1,1]", soft = "  %l = softmax(%y) dims=[1]",
+                      bend = "  %l = tanh(%y)";
+    auto add = [&](const std::string& x, const std::string& w, const std::string& rest, const std::string& chain,
+                   const std::string& type, const std::string& marks) {
+        const std::string body = "%x = input " + type + "[" + x + "]\n  %w = param " + type + "[" + w +
+                                 "]\n  %y = conv_transpose(%x, %w)" + rest + "\n" + chain + "\n  return " +
+                                 (chain.empty() ? "%y" : "%l");
         const Graph graph = parse("graph g {\n  " + body + "\n}\n");
         Target target;
         target.multiprocessors = 2;
@@ -160,7 +181,8 @@ TEST(CudaStoreRole, RowsThatBeginAnywhere) {
             if (!tests::taken(seed - 241, (seed - 241) / 2, 2)) continue;
             cases.push_back(make(graph, random_leaves(graph, seed), false, aligned, target, Fp32Precision::tf32));
             bool found = false;
-            for (const BoundLaunch& bound : cases.back().assembly.launches) found = found || bound.launch.source->text.find(marks) != std::string::npos;
+            for (const BoundLaunch& bound : cases.back().assembly.launches)
+                found = found || bound.launch.source->text.find(marks) != std::string::npos;
             EXPECT_TRUE(found) << body;
         }
     };
@@ -174,13 +196,16 @@ TEST(CudaStoreRole, RowsThatBeginAnywhere) {
     check(cases, 6e-3);
 }
 
-// Where a chain follows and rows are whole vectors there is no text for single elements; where memory may begin anywhere or nothing
-// follows the product, there is.
+// Where a chain follows and rows are whole vectors there is no text for single elements; where memory may begin
+// anywhere or nothing follows the product, there is.
 TEST(CudaStoreRole, WholeRowsHaveNoSingleElements) {
     std::vector<HostCase> cases;
     uint64_t seed = 210;
     auto singles = [&](const std::string& width, const std::string& chain, bool aligned) {
-        const Graph graph = parse("graph g {\n  %x = input f32[2,8,5," + width + "]\n  %w = param f32[8,64,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %t = " + chain + "\n  return %t\n}\n");
+        const Graph graph = parse(
+            "graph g {\n  %x = input f32[2,8,5," + width +
+            "]\n  %w = param f32[8,64,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %t = " + chain +
+            "\n  return %t\n}\n");
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, aligned, Target{}));
         int found = 0;
         found += kernels_with(cases.back().assembly, "if (e == 0 || VALID(e))");
@@ -188,28 +213,40 @@ TEST(CudaStoreRole, WholeRowsHaveNoSingleElements) {
     };
     EXPECT_EQ(singles("16", "tanh(%y)", true), 0);
     EXPECT_EQ(singles("16", "tanh(%y)", false), 1);
-    EXPECT_EQ(singles("17", "tanh(%y)", true), 0);   // rows of 34: pairs
+    EXPECT_EQ(singles("17", "tanh(%y)", true), 0);  // rows of 34: pairs
     EXPECT_EQ(singles("16", "identity(%y)", true), 1);
     check(cases, 2e-5);
 }
 
-// Reductions over channels of rounded products: the product warps meet and hand over what comes of them. Whole blocks of channels and
-// parts of one, several reductions, steps before and behind, whole vectors and single outputs, values
+// Reductions over channels of rounded products: the product warps meet and hand over what comes of them. Whole blocks
+// of channels and parts of one, several reductions, steps before and behind, whole vectors and single outputs, values
 // far from zero and far apart; statistics beside it.
 TEST(CudaStoreRole, ReductionsBeforeTheHandover) {
     std::vector<HostCase> cases;
     uint64_t seed = 180;
     int handed = 0;
-    for (const char* body : {"%x = input f16[2,16,3,5,16]  %w = param f16[16,64,3,3,3]  %b = param f16[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s",
-                             "%x = input bf16[2,16,6,17]  %w = param bf16[16,60,4,4]  %b = param bf16[60]  %p = param bf16[60,1,1]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = softmax(%y) dims=[1]  %a = add(%l, %p)  %m = mul(%a, 2)  %s = sigmoid(%m)  return %s",
-                             "%x = input f16[3,16,7,40]  %w = param f16[16,50,3,3]  %p = param f16[50,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %g = mul(%y, 40)  %q = add(%g, %p)  %l = softmax(%q) dims=[1]  return %l",
-                             "%x = input f16[2,16,5,24]  %w = param f16[16,40,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %g = add(%y, 500)  %l = softmax(%g) dims=[1]  %t = mul(%l, 3)  return %t",
-                             "%x = input f16[2,16,5,24]  %w = param f16[16,48,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = logsumexp(%y) dims=[1] keepdim=1  %d = sub(%y, %l)  return %d",
-                             "%x = input f16[2,16,8,12]  %w = param f16[16,64,3,3]  %g = param f16[64,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %m = mean(%y) dims=[1] keepdim=1  %v = var(%y) dims=[1] keepdim=1 correction=0  %d = sub(%y, %m)  %e = add(%v, 1e-3)  %r = rsqrt(%e)  %n = mul(%d, %r)  %z = mul(%n, %g)  %t = tanh(%z)  return %t",
-                             "%x = input f16[2,16,9,13]  %w = param f16[16,44,3,3]  %b = param f16[44]  %y = conv_transpose(%x, %w, %b)  %l = softmax(%y) dims=[1]  %m = mean(%l) dims=[2,3]  return %l, %m"}) {
+    for (const char* body :
+         {"%x = input f16[2,16,3,5,16]  %w = param f16[16,64,3,3,3]  %b = param f16[64]  %y = conv_transpose(%x, %w, "
+          "%b) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  "
+          "return %s",
+          "%x = input bf16[2,16,6,17]  %w = param bf16[16,60,4,4]  %b = param bf16[60]  %p = param bf16[60,1,1]  %y = "
+          "conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = softmax(%y) dims=[1]  %a = "
+          "add(%l, %p)  %m = mul(%a, 2)  %s = sigmoid(%m)  return %s",
+          "%x = input f16[3,16,7,40]  %w = param f16[16,50,3,3]  %p = param f16[50,1,1]  %y = conv_transpose(%x, %w) "
+          "padding=[1,1]  %g = mul(%y, 40)  %q = add(%g, %p)  %l = softmax(%q) dims=[1]  return %l",
+          "%x = input f16[2,16,5,24]  %w = param f16[16,40,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] "
+          "padding=[1,1] output_padding=[1,1]  %g = add(%y, 500)  %l = softmax(%g) dims=[1]  %t = mul(%l, 3)  return "
+          "%t",
+          "%x = input f16[2,16,5,24]  %w = param f16[16,48,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] "
+          "padding=[1,1] output_padding=[1,1]  %l = logsumexp(%y) dims=[1] keepdim=1  %d = sub(%y, %l)  return %d",
+          "%x = input f16[2,16,8,12]  %w = param f16[16,64,3,3]  %g = param f16[64,1,1]  %y = conv_transpose(%x, %w) "
+          "padding=[1,1]  %m = mean(%y) dims=[1] keepdim=1  %v = var(%y) dims=[1] keepdim=1 correction=0  %d = sub(%y, "
+          "%m)  %e = add(%v, 1e-3)  %r = rsqrt(%e)  %n = mul(%d, %r)  %z = mul(%n, %g)  %t = tanh(%z)  return %t",
+          "%x = input f16[2,16,9,13]  %w = param f16[16,44,3,3]  %b = param f16[44]  %y = conv_transpose(%x, %w, %b)  "
+          "%l = softmax(%y) dims=[1]  %m = mean(%l) dims=[2,3]  return %l, %m"}) {
         const Graph graph = graph_of(body);
         Target target;
-        target.multiprocessors = 2;   // every buffer is used several times
+        target.multiprocessors = 2;  // every buffer is used several times
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
         handed += kernels_with(cases.back().assembly, "REDUCED = true");
     }
@@ -221,11 +258,15 @@ TEST(CudaStoreRole, ReductionsBeforeTheHandover) {
 TEST(CudaStoreRole, FewChannelsOfManyPhases) {
     std::vector<HostCase> cases;
     uint64_t seed = 90;
-    for (const char* body : {"%x = input f32[2,12,6,9]  %w = param f32[12,1,9,9]  %b = param f32[1]  %y = conv_transpose(%x, %w, %b) stride=[4,4] padding=[4,4] output_padding=[3,3]  return %y",
-                             "%x = input f32[2,8,3,3,5]  %w = param f32[8,1,6,6,6]  %y = conv_transpose(%x, %w) stride=[4,4,4] padding=[1,1,1]  %m = mean(%y) dims=[2,3,4]  return %y, %m",
-                             "%x = input f32[2,8,5,7]  %w = param f32[8,3,7,7]  %y = conv_transpose(%x, %w) stride=[4,4] padding=[2,2]  %s = softmax(%y) dims=[1]  return %s"}) {
+    for (const char* body : {"%x = input f32[2,12,6,9]  %w = param f32[12,1,9,9]  %b = param f32[1]  %y = "
+                             "conv_transpose(%x, %w, %b) stride=[4,4] padding=[4,4] output_padding=[3,3]  return %y",
+                             "%x = input f32[2,8,3,3,5]  %w = param f32[8,1,6,6,6]  %y = conv_transpose(%x, %w) "
+                             "stride=[4,4,4] padding=[1,1,1]  %m = mean(%y) dims=[2,3,4]  return %y, %m",
+                             "%x = input f32[2,8,5,7]  %w = param f32[8,3,7,7]  %y = conv_transpose(%x, %w) "
+                             "stride=[4,4] padding=[2,2]  %s = softmax(%y) dims=[1]  return %s"}) {
         const Graph graph = graph_of(body);
-        for (const bool last : {false, true}) cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, Target{}));
+        for (const bool last : {false, true})
+            cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, Target{}));
     }
     check(cases, 2e-5);
 }

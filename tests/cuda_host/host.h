@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/assemble.h"
+#include "cuda/assemble/assemble.h"
 #include "cuda/runtime/cache.h"
 #include "cuda_host/guarded_memory.h"
 #include "cuda_host/tensor_map.h"

@@ -30,8 +30,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "cuda/build.h"
-#include "cuda/launch.h"
+#include "cuda/assemble/build.h"
+#include "cuda/runtime/launch.h"
 #include "gpu/configs.h"
 #include "gpu/families.h"
 #include "gpu/trials.h"

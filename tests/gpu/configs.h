@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <iostream>
 
-#include "cuda/build.h"
-#include "cuda/launch.h"
+#include "cuda/assemble/build.h"
+#include "cuda/runtime/launch.h"
 #include "gpu/session.h"
 
 namespace transfuse::cuda {

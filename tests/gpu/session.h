@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/executable.h"
+#include "cuda/assemble/executable.h"
 #include "cuda/runtime/driver.h"
 #include "cuda_host/host.h"
 #include "random_graphs.h"

@@ -19,7 +19,7 @@
 #include <set>
 #include <sstream>
 
-#include "cuda/assemble.h"
+#include "cuda/assemble/assemble.h"
 #include "cuda/runtime/nvrtc.h"
 #include "transfuse/error.h"
 #include "transfuse/transfuse.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/pull.h"
+#include "cuda/general/pull.h"
 
 namespace transfuse::cuda {
 

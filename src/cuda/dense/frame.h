@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/dense/cut.h"
+#include "cuda/dense/choose/cut.h"
 
 namespace transfuse::cuda {
 

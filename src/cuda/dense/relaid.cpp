@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "cuda/buffer_layout.h"
-#include "cuda/dense/request.h"
-#include "cuda/expression.h"
+#include "cuda/dense/choose/request.h"
+#include "cuda/kernel/expression.h"
+#include "cuda/memory/buffer_layout.h"
 
 namespace transfuse::cuda {
 

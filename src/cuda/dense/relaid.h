@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "cuda/dense/tile_program.h"
+#include "cuda/dense/read/tile_program.h"
 
 namespace transfuse::cuda {
 

@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "cuda/runtime/cache.h"
-#include "cuda/side_by_side.h"
+#include "cuda/runtime/side_by_side.h"
 #include "transfuse/error.h"
 #include "transfuse/recent.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "cuda/kernel.h"
+#include "cuda/kernel/kernel.h"
 #include "cuda/runtime/driver.h"
 #include "cuda/runtime/nvrtc.h"
 

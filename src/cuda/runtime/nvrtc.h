@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/kernel.h"
+#include "cuda/kernel/kernel.h"
 
 namespace transfuse::cuda {
 

@@ -1,0 +1,315 @@
+#include "cuda/assemble/assemble.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "algebra/integer.h"
+#include "cuda/assemble/pass/pass_program.h"
+#include "cuda/kernel/shares.h"
+#include "cuda/runtime/side_by_side.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+size_t whole_lines(size_t bytes) { return static_cast<size_t>(round_up(static_cast<int64_t>(bytes), line_bytes)); }
+
+// The best texts for a program's first size; those that serve any size for all others.
+Target for_sizes_of(const Plan& plan, Target target, KnownKernels* known) {
+    target.any_size = target.any_size || (known && !known->first_met(plan.graph));
+    return target;
+}
+
+// Adds those whose memory launches read or write.
+void add_met(const Program& program, std::vector<bool>& met) {
+    for (const Launch& launch : program.launches)
+        for (const Argument& argument : launch.arguments)
+            if (argument.kind == Argument::Kind::value ||
+                (argument.kind == Argument::Kind::boxes && argument.value != Argument::in_scratch))
+                met[static_cast<size_t>(argument.value)] = true;
+}
+
+class Assembler {
+public:
+    Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+              const DenseConfigs& configs, KnownKernels* known)
+        : plan_(plan),
+          graph_(plan.graph),
+          options_(options),
+          target_(for_sizes_of(plan, target, known)),
+          configs_(configs),
+          parameters_(parameter_values(plan.graph)),
+          placement_(plan, options, aligned, target_.has_wgmma() && target_.texts() == Texts::own),
+          context_{plan,        options,    target_, aligned,
+                   parameters_, placement_, known,   known ? known->frames_of(plan) : nullptr},
+          first_(!plan.passes.empty() && plan.passes[0].kind == PassKind::prepare ? 1 : 0) {}
+
+    Assembly run() {
+        // Weights are packed by the launch that prepares them, so every other pass is generated first.
+        packed_.reserve(plan_.passes.size());
+        std::vector<Program> programs(plan_.passes.size());
+        std::vector<std::optional<Tiles>> ahead = all_tiles_ahead();
+        for (size_t p = first_; p < plan_.passes.size(); ++p) programs[p] = generate(p, std::move(ahead[p]));
+        bind_in_order(std::move(programs));
+        copy_repeated_outputs();
+        assembly_.workspace_bytes += scratch_bytes_;
+        assembly_.strides = placement_.take_strides();
+        return std::move(assembly_);
+    }
+
+private:
+    struct Packed {
+        size_t pass;
+        PackedWeights weights;
+        Address at;
+    };
+
+    std::string config_of(size_t pass) const {
+        const auto config = configs_.find(pass);
+        return config == configs_.end() ? "" : config->second;
+    }
+
+    // Tiles of a pass depend on nothing that is decided for another: where there are many, and choosing a tile and
+    // writing its text takes long, several threads generate them. (Decisions are recorded in order.) By pass.
+    std::vector<std::optional<Tiles>> all_tiles_ahead() const {
+        constexpr size_t few = 4;
+        std::vector<std::optional<Tiles>> tiles(plan_.passes.size());
+        std::vector<size_t> passes;
+        passes.reserve(plan_.passes.size());
+        for (size_t p = first_; p < plan_.passes.size(); ++p)
+            if (takes_tiles(context_, p, config_of(p))) passes.push_back(p);
+        if (target_.stated() || passes.size() < few) return tiles;
+        side_by_side_when_long(passes.size(), [&](size_t k) {
+            tiles[passes[k]] = tiles_ahead(context_, passes[k], config_of(passes[k]));
+        });
+        return tiles;
+    }
+
+    Program generate(size_t pass, std::optional<Tiles> tiles) {
+        PassProgram made = generate_pass(context_, pass, config_of(pass), std::move(tiles));
+        if (!made.note.empty()) {
+            assembly_.notes.resize(plan_.passes.size());
+            assembly_.notes[pass] = std::move(made.note);
+        }
+        if (made.config) assembly_.configs[pass] = std::move(*made.config);
+        if (made.taken) assembly_.taken.emplace(pass, std::move(*made.taken));
+        if (made.packed) packed_.push_back({pass, std::move(*made.packed), {}});
+        return std::move(made.program);
+    }
+
+    // Where the plan begins by reading moments, the reading goes first and weights are prepared while it ends: only
+    // what comes after needs both. The reading waits for what was launched before it and only then lets the preparation
+    // start, which waits for nothing: weights may just have been written, and its memory may be what the call before
+    // still reads.
+    void bind_in_order(std::vector<Program> programs) {
+        const bool moments = first_ < programs.size() && plan_.passes[first_].kind == PassKind::moments;
+        const size_t reading = moments ? launches_before_tail(programs[first_]) : 0;
+        std::vector<bool> met(static_cast<size_t>(graph_.size()));  // per value
+        for (const Program& program : programs) add_met(program, met);
+        Program prepare = preparation(met, reading > 0);
+        add_met(prepare, met);
+        place_buffers(met);
+        place_packed();
+        assembly_.launches.reserve(programs.size() + 2);
+        if (reading == 0) {
+            bind(std::move(prepare), preparing_pass());
+            for (size_t p = first_; p < programs.size(); ++p) bind(std::move(programs[p]), p);
+            return;
+        }
+        const auto beside = static_cast<int64_t>(assembly_.workspace_bytes);  // the preparation's scratch, its own
+        assembly_.workspace_bytes += whole_lines(prepare.scratch_bytes);
+        Program reads = programs[first_], rest = reads;
+        reads.launches.resize(reading);
+        rest.launches.erase(rest.launches.begin(), rest.launches.begin() + static_cast<std::ptrdiff_t>(reading));
+        for (Launch& launch : prepare.launches) launch.early = true;
+        bind(std::move(reads), first_);
+        bind(std::move(prepare), preparing_pass(), beside);
+        bind(std::move(rest), first_);
+        for (size_t p = first_ + 1; p < programs.size(); ++p) bind(std::move(programs[p]), p);
+    }
+
+    // The launches of a moments pass that need nothing the prepare pass stores.
+    size_t launches_before_tail(const Program& moments) const {
+        std::set<ValueId> prepared;
+        if (first_ > 0)
+            for (const Store& store : plan_.passes[0].stores) prepared.insert(store.target);
+        auto needs = [&](const Argument& argument) {
+            return argument.kind == Argument::Kind::value && prepared.contains(argument.value);
+        };
+        size_t count = 0;
+        for (const Launch& launch : moments.launches) {
+            if (launch.source->entry.starts_with("tf_moments_tail")) break;
+            if (std::any_of(launch.arguments.begin(), launch.arguments.end(), needs)) break;
+            ++count;
+        }
+        return count;
+    }
+
+    // The prepare pass, less what nobody reads (weights that are only packed), and the packing of all weights that
+    // depend on parameters alone.
+    Program preparation(const std::vector<bool>& read, bool beside) {
+        Target target = target_;
+        target.any_size = context_.known != nullptr;  // nothing but a constant can depend on sizes
+        Preparation asked{plan_, parameters_, placement_.strides(), target, context_.aligned, beside, {}, {}};
+        std::vector<Store> stores;
+        bool writes_output = false;  // at every call then
+        if (first_ > 0)
+            for (const Store& store : plan_.passes[0].stores) {
+                const auto& outputs = graph_.outputs();
+                const bool output = std::find(outputs.begin(), outputs.end(), store.target) != outputs.end();
+                writes_output |= output;
+                if (!output && !read[static_cast<size_t>(store.target)]) continue;
+                stores.push_back(store);
+                asked.stored.push_back(store.target);
+            }
+        asked.extras.reserve(packed_.size());
+        for (const Packed& packed : packed_)
+            if (packed.weights.job) asked.extras.push_back(packed.weights.job);
+        if (stores.empty() && asked.extras.empty()) return {};
+        const bool alike = context_.known && !writes_output;  // as far as parameters tell
+        std::shared_ptr<const Program> known = alike ? context_.known->prepared(asked) : nullptr;
+        if (!known) known = prepare(asked, stores, alike);
+        Program program = *known;
+        for (Launch& launch : program.launches) launch.parameters_only = !writes_output;
+        return program;
+    }
+
+    std::shared_ptr<const Program> prepare(const Preparation& asked, const std::vector<Store>& stores, bool alike) {
+        PullRequest request{graph_, parameters_, {}, {}, asked.target, 0, "prepare"};
+        request.exact = true;
+        request.beside = asked.beside;
+        request.extras = asked.extras;
+        if (first_ > 0) request.places = placement_.places_of(plan_.passes[0]);
+        for (const Store& store : stores) request.sinks.push_back(placement_.sink_of(store));
+        std::vector<bool> seen(static_cast<size_t>(graph_.size()));
+        std::vector<ValueId> open;
+        for (const auto& extra : asked.extras) {
+            open.push_back(extra->root);
+            place_leaves_below(open, request.places, seen);
+        }
+        if (context_.known) return context_.known->prepare(alike ? &asked : nullptr, request);
+        return std::make_shared<const Program>(pull(request));
+    }
+
+    // To which pass the preparation is counted: where the plan has none, to the first that wants packed weights.
+    size_t preparing_pass() const {
+        if (first_ > 0) return 0;
+        for (const Packed& packed : packed_)
+            if (packed.weights.job) return packed.pass;
+        return 0;
+    }
+
+    // Those that were not seen yet.
+    void place_leaves_below(std::vector<ValueId>& open, Places& places, std::vector<bool>& seen) const {
+        while (!open.empty()) {
+            const ValueId v = open.back();
+            open.pop_back();
+            if (seen[static_cast<size_t>(v)]) continue;
+            seen[static_cast<size_t>(v)] = true;
+            if (is_leaf(graph_[v].op) && placement_.in_memory(v) && !places.contains(v))
+                places.emplace(v, placement_.place_of(v));
+            for (ValueId arg : graph_[v].args) open.push_back(arg);
+        }
+    }
+
+    // Where formulas of the sizes are wanted, which lives meet and which scratch is the largest must not matter.
+    void place_buffers(const std::vector<bool>& met) {
+        const Placement::Room room = placement_.place_buffers(met, target_.stated());
+        assembly_.workspace_bytes = static_cast<size_t>(room.workspace);
+        assembly_.kept_bytes = static_cast<size_t>(room.kept);
+    }
+
+    // Packed weights have memory of their own: they are written before other passes run.
+    void place_packed() {
+        for (Packed& packed : packed_) {
+            const bool kept = packed.weights.kept;
+            size_t& end = kept ? assembly_.kept_bytes : assembly_.workspace_bytes;
+            packed.at = {kept ? Address::Kind::kept : Address::Kind::workspace, 0, static_cast<int64_t>(end)};
+            end += whole_lines(static_cast<size_t>(packed.weights.bytes));
+        }
+    }
+
+    // Scratch lies behind the buffers; passes follow each other on one stream, so they share it. (Which of them is the
+    // largest depends on sizes: where formulas are wanted, each has its own.)
+    void bind(Program program, size_t pass, std::optional<int64_t> scratch = {}) {
+        const size_t scratch_begin =
+            target_.stated() ? scratch_begins_.try_emplace(pass, scratch_bytes_).first->second : 0;
+        const int64_t scratch_at = scratch.value_or(static_cast<int64_t>(assembly_.workspace_bytes + scratch_begin));
+        for (Launch& launch : program.launches) {
+            BoundLaunch bound{std::move(launch), {}, pass};
+            if (!options_.freeze) bound.launch.parameters_only = false;
+            bound.addresses.reserve(bound.launch.arguments.size());
+            for (const Argument& argument : bound.launch.arguments)
+                if (argument.kind != Argument::Kind::bytes) bound.addresses.push_back(address_of(argument, scratch_at));
+            assembly_.launches.push_back(std::move(bound));
+        }
+        if (!scratch) scratch_bytes_ = std::max(scratch_bytes_, scratch_begin + whole_lines(program.scratch_bytes));
+    }
+
+    const Packed& packed_for(size_t pass) const {
+        const auto at = std::lower_bound(packed_.begin(), packed_.end(), pass,
+                                         [](const Packed& packed, size_t p) { return packed.pass < p; });
+        require(at != packed_.end() && at->pass == pass, "CUDA: pass ", pass, " has no packed weights");
+        return *at;
+    }
+
+    Address address_of(const Argument& argument, int64_t scratch_at) const {
+        Address address{Address::Kind::workspace, 0, scratch_at};
+        if (argument.kind == Argument::Kind::output)
+            address = {Address::Kind::output, argument.value, 0};
+        else if (argument.kind == Argument::Kind::packed)
+            address = packed_for(static_cast<size_t>(argument.value)).at;
+        else if (argument.kind != Argument::Kind::scratch && argument.value != Argument::in_scratch)
+            address = placement_.address(argument.value);
+        address.offset += argument.offset;
+        return address;
+    }
+
+    void copy_repeated_outputs() {
+        const auto& outputs = graph_.outputs();
+        PullRequest request{graph_, parameters_, {}, {}, target_, 0, "copy"};
+        for (size_t j = 0; j < outputs.size(); ++j) {
+            const auto here = outputs.begin() + static_cast<std::ptrdiff_t>(j);
+            if (std::find(outputs.begin(), here, outputs[j]) == here) continue;
+            request.places.emplace(outputs[j], placement_.place_of(outputs[j]));
+            request.sinks.push_back({outputs[j], placement_.output_place(j)});
+        }
+        if (request.sinks.empty() || plan_.passes.empty()) return;
+        bind(pull(request), plan_.passes.size() - 1);
+    }
+
+    const Plan& plan_;
+    const Graph& graph_;
+    const CompileOptions& options_;
+    const Target target_;
+    const DenseConfigs& configs_;
+    const std::vector<bool> parameters_;
+    Placement placement_;
+    const PassContext context_;
+    const size_t first_;  // pass behind the one that prepares
+    Assembly assembly_;
+    std::vector<Packed> packed_;  // in order of the passes
+    size_t scratch_bytes_ = 0;
+    std::map<size_t, size_t> scratch_begins_;  // of each pass
+};
+
+}  // namespace
+
+Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+                  const DenseConfigs& configs, KnownKernels* known) {
+    const std::optional<Plan> shares = with_shares(plan);
+    return Assembler(shares ? *shares : plan, options, target, aligned, configs, known).run();
+}
+
+std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
+                                    const CompileOptions& options, const Target& target, bool aligned, size_t most) {
+    if (plan.passes[pass].kind != PassKind::dense || target.general_only) return {};
+    const std::optional<Plan> shares = with_shares(plan);
+    const Plan& seen = shares ? *shares : plan;
+    return dense_configs({seen, seen.passes[pass], assembly.strides, options.precision, target, aligned, ""}, most);
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,26 @@
+#include "cuda/assemble/pass/pass_context.h"
+
+#include "cuda/dense/frame.h"
+
+namespace transfuse::cuda {
+
+Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_t number, const std::string& config) {
+    return {context.plan,
+            pass,
+            context.placement.strides(),
+            context.options.precision,
+            context.target,
+            context.aligned,
+            config,
+            static_cast<int>(number),
+            context.known ? context.known->written() : nullptr,
+            &context.parameters,
+            context.frames && &pass == &context.plan.passes[number] ? context.frames->of(number) : nullptr};
+}
+
+bool may_take_memory(const PassContext& context, const Surroundings& around) {
+    const Target& target = context.target;
+    return !context.options.lean && !target.any_size && around.config.empty();
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,142 @@
+// Dense passes in two: the product into memory, and what follows it by a loop of rows or by the general kernel.
+#include <algorithm>
+
+#include "cuda/assemble/pass/pass_generator.h"
+#include "cuda/dense/dense.h"
+#include "cuda/dense/read/apart.h"
+#include "cuda/loop/loop.h"
+#include "cuda/plain/grouped/grouped.h"
+#include "graph/has.h"
+
+namespace transfuse::cuda {
+
+std::optional<PassGenerator::Product> PassGenerator::product_alone() {
+    constexpr double worthwhile = 1e6;  // flops
+    const ValueId anchor = pass_.anchor;
+    if (pass_.cost.flops < worthwhile || is_a_part(anchor)) return std::nullopt;
+    const bool added = placement_.add_buffer(anchor, number_);
+    auto product = context_.target.attempt([&] { return product_by_a_family(product_of_pass()); });
+    if (!product && added) placement_.remove_buffer(anchor);
+    return product;
+}
+
+std::optional<PassGenerator::Product> PassGenerator::product_by_a_family(const Pass& product) {
+    const Surroundings around = surroundings_of(context_, product, number_, around_.config);
+    if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
+        return Product{std::move(grouped->program)};
+    if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
+        if (auto apart = product_apart(product, tiles.dense->seconds)) return apart;
+        result_.config = std::move(tiles.dense->config);
+        result_.taken = std::move(tiles.taken);
+        const double seconds = tiles.dense->seconds;
+        return Product{with_packed_weights(std::move(*tiles.dense)), seconds};
+    }
+    return std::nullopt;
+}
+
+bool PassGenerator::is_a_part(ValueId v) const {
+    return std::any_of(pass_.stores.begin(), pass_.stores.end(),
+                       [&](const Store& store) { return store.value == v && store.target != v; });
+}
+
+Pass PassGenerator::product_of_pass() const {
+    Pass product = pass_;
+    std::erase_if(product.steps,
+                  [&](const TileStep& step) { return step.scope != Scope::prologue && step.value != pass_.anchor; });
+    product.stores = {{pass_.anchor, pass_.anchor, {}}};
+    return product;
+}
+
+std::optional<PassGenerator::Product> PassGenerator::product_apart(const Pass& product, double than) {
+    const Surroundings around = surroundings_of(context_, product, number_, around_.config);
+    if (!may_take_memory(context_, around)) return std::nullopt;
+    auto apart = generate_dense_apart(around, than);
+    if (!apart) return std::nullopt;
+    PullRequest gather = pull_request("gather");
+    gather.early = true;
+    gather.scratch_begin = static_cast<int64_t>(apart->program.scratch_bytes);
+    gather.places = placement_.places_of(product);
+    for (auto& [value, place] : apart->places) gather.places.insert_or_assign(value, place);
+    gather.sinks = {placement_.sink_of(product.stores[0])};
+    result_.config = std::move(apart->config);
+    const double seconds = apart->seconds;
+    Program program = with_packed_weights(std::move(*apart)), sums = pull(gather);
+    for (Launch& launch : sums.launches) program.launches.push_back(std::move(launch));
+    program.scratch_bytes = std::max(program.scratch_bytes, sums.scratch_bytes);
+    return Product{std::move(program), seconds, true};
+}
+
+bool PassGenerator::product_pays(const DenseProgram& tiles) {
+    const ValueId anchor = pass_.anchor;
+    if (chain_can_gather(around_) || is_a_part(anchor)) return false;
+    const Machine& machine = context_.plan.machine;
+    double moved = 0;
+    for (const Store& store : pass_.stores)
+        if (store.value != anchor) moved += static_cast<double>(bytes_of(store.value));
+    for (const TileStep& step : pass_.steps)
+        if (step.value != anchor && !is_pointwise(graph_[step.value].op))
+            moved += static_cast<double>(bytes_of(graph_[step.value].args[0]));
+    const double rest = 2 * moved / machine.bandwidth + 2 * machine.launch;
+    const bool added = placement_.add_buffer(anchor, number_);
+    if (auto product = product_apart(product_of_pass(), tiles.seconds - rest)) {
+        why_not_ = "most rows of its products would be empty";
+        take_product(std::move(*product));
+        return true;
+    }
+    if (added) placement_.remove_buffer(anchor);
+    return false;
+}
+
+std::optional<Launch> PassGenerator::loop_behind() {
+    Pass rest = pass_;
+    rest.kind = PassKind::pointwise;
+    std::erase_if(rest.steps,
+                  [&](const TileStep& step) { return step.scope == Scope::prologue || step.value == pass_.anchor; });
+    rest.reads = {pass_.anchor};
+    for (const TileStep& step : rest.steps)
+        for (ValueId a : graph_[step.value].args)
+            if (has(pass_.reads, a) && !has(rest.reads, a)) rest.reads.push_back(a);
+    Places places = placement_.places_of(rest);
+    std::vector<Place> stores;
+    for (const Store& store : rest.stores) stores.push_back(placement_.sink_of(store).place);
+    return generate_loop(surroundings_of(context_, rest, number_, ""), places, stores, nullptr);
+}
+
+void PassGenerator::take_product(Product product) {
+    const std::string how = !result_.config    ? "ordinary arithmetic for the product alone"
+                            : product.gathered ? "tensor-core kernel for the products of each tap, added up to"
+                                                 " the product alone"
+                                               : "tensor-core kernel for the product alone";
+    take(std::move(product.program), how + " (" + why_not_ + "), then the general kernel; ");
+    places().insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
+    done_.push_back(pass_.anchor);
+}
+
+void PassGenerator::take_product_and_loop(Product product, Launch loop) {
+    product.program.launches.push_back(std::move(loop));
+    take(std::move(product.program),
+         product.gathered ? "tensor-core kernel for the products of each tap, added up, then a loop of rows; "
+                          : "the product alone, then a loop of rows; ");
+    for (const Store& store : pass_.stores) done_.push_back(store.value);
+}
+
+bool PassGenerator::rows_apart(const Tiles& tiles) {
+    const bool buffer = !placement_.in_memory(pass_.anchor);
+    auto product = product_alone();
+    if (!product) return false;
+    double moved = static_cast<double>(bytes_of(pass_.anchor));
+    for (const Store& store : pass_.stores) moved += static_cast<double>(bytes_of(store.value));
+    const Machine& machine = context_.plan.machine;
+    const double seconds = product->seconds + moved / machine.bandwidth + machine.launch;
+    const bool faster = !tiles.dense || (product->seconds > 0 && seconds < tiles.dense->seconds);
+    auto loop = faster ? loop_behind() : std::nullopt;
+    if (!loop) {
+        if (buffer) placement_.remove_buffer(pass_.anchor);
+        result_.config.reset(), result_.taken.reset(), result_.packed.reset();
+        return false;
+    }
+    take_product_and_loop(std::move(*product), std::move(*loop));
+    return true;
+}
+
+}  // namespace transfuse::cuda

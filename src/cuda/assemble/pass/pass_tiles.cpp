@@ -1,0 +1,47 @@
+#include "cuda/assemble/pass/pass_tiles.h"
+
+#include "cuda/dense/dense.h"
+#include "cuda/dense/read/apart.h"
+#include "cuda/general/around_product.h"
+#include "cuda/plain/cells.h"
+#include "cuda/plain/grouped/grouped.h"
+#include "cuda/plain/thin.h"
+
+namespace transfuse::cuda {
+
+Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass) {
+    Tiles tiles;
+    if (context.known) {
+        tiles.dense = generate_dense_among(around, *context.known, tiles.taken.emplace(), &tiles.why_not);
+        if (!tiles.dense || !tiles.taken->news) tiles.taken.reset();
+    } else {
+        tiles.dense = generate_dense(around, &tiles.why_not);
+    }
+    if (!tiles.dense || !all_of_pass || !may_take_memory(context, around)) return tiles;
+    auto products = chain_can_gather(around) ? generate_dense_apart(around, tiles.dense->seconds) : std::nullopt;
+    if (products)
+        tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
+    else if (auto relaid = context.target.stated() ? std::nullopt : generate_dense_relaid(around, tiles.dense->seconds))
+        tiles.dense = std::move(relaid), tiles.taken.reset();
+    return tiles;
+}
+
+bool takes_tiles(const PassContext& context, size_t number, const std::string& config) {
+    return context.plan.passes[number].kind == PassKind::dense && !context.target.general_only &&
+           config != no_dense_config;
+}
+
+std::optional<Tiles> tiles_ahead(const PassContext& context, size_t number, const std::string& config) try {
+    const Pass& pass = context.plan.passes[number];
+    const Surroundings around = surroundings_of(context, pass, number, config);
+    if (!ordinary_arithmetic_may_take(around)) return generate_tiles(context, around, true);
+    const Places places = context.placement.places_of(pass);
+    if (generate_thin(around, places, context.placement.sinks_of(pass))) return std::nullopt;
+    const std::vector<Sink> sinks = context.placement.tile_sinks(pass);
+    if (generate_cells(around, places, sinks) || generate_grouped(around, places, sinks)) return std::nullopt;
+    return generate_tiles(context, around, true);
+} catch (const std::exception&) {
+    return std::nullopt;
+}
+
+}  // namespace transfuse::cuda

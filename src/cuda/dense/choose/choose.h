@@ -1,0 +1,33 @@
+// The heuristic: which tile for which problem. Nothing here is needed for correctness.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cuda/dense/schedule/schedule.h"
+
+namespace transfuse::cuda {
+
+struct Choice {
+    Config config;
+    Schedule schedule;
+    double seconds = 0;  // estimate
+    double waves = 0;    // tiles a multiprocessor
+    int variants = 1;    // tiles at one place, each with some of the phases
+    double pixels = 0;   // a warpgroup holds at once, of all its phases, those beyond the image not counted
+};
+
+// Configurations worth a try, best estimate first. With most = 1 the heuristic decides; else they are unlike one
+// another, for measuring them.
+std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit,
+                           size_t most = 1);
+
+// How long a configuration takes, in seconds: an estimate, to be compared with others of this function. whole: every
+// round of tiles is counted as a full one, however many there are.
+double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& schedule,
+                int multiprocessors, bool whole = false);
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,327 @@
+#include "cuda/dense/choose/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cuda/dense/schedule/box_shape.h"
+#include "cuda/dense/schedule/to_and_fro.h"
+#include "cuda/dense/schedule/turned_shape.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+// Measured on an H200 in cycles of 1.75 GHz, over some 300 kernels; see "What bounds a dense kernel" in
+// docs/design/dense.md.
+constexpr double clock_hertz = 1.75e9;
+constexpr double many_waves = 6;    // fewer rounds of tiles end together, more spread out:
+constexpr double ragged_end = 0.4;  // of a round is lost at the end
+
+// Streamed weights.
+constexpr double slab_latency = 2500;  // from asking for a slab to having it, while everybody asks
+constexpr double
+    slab_boxed = 60,
+    slab_copied = 100;  // to take a slab over: a warp asks for nothing else, or the load threads do beside their copies
+constexpr double l2_bytes = 32,
+                 l2_bytes_with_stores = 24;  // from L2 to one multiprocessor in a cycle, when all of them ask
+
+// Tensor cores: one product of 64 rows with n pixels takes n / 2 cycles and reads its operands in 16 + n / 4; mma.sync
+// has half the rate (an eighth in fp64), and each warp reads its operands itself.
+constexpr double weights_read = 16, weights_read_by_warps = 32;
+constexpr double stage_change = 200;  // waiting for the next stage's barrier, issuing its first product
+constexpr double tile_change = 400;
+
+// Load role: cycles for the pixels of one turn and 8 channels of fp32, by the way they come.
+double turn_cycles(const Problem& problem) {
+    switch (problem.load) {
+        case LoadMode::planar:
+            return 500;
+        case LoadMode::boxes:
+            return problem.lanes() == 8 ? 430 : 290;
+        case LoadMode::lines:
+            return problem.lanes() == 8 ? 520 : 330;
+        case LoadMode::vector_boxes:
+            return problem.lanes() == 8 ? 300 : 220;
+        case LoadMode::rows:
+            return 150;
+        case LoadMode::operand:
+            return 400;
+        case LoadMode::direct:
+            return 90;
+        case LoadMode::singles:
+            return 900;
+        default:
+            return 220;
+    }
+}
+constexpr double piece_boxed = 300, piece_copied = 400,
+                 stage_loaded = 250;                  // beside the pixels: each piece, each stage
+constexpr double line_asked = 90, line_brought = 18;  // where rows begin anywhere: a row of a lane's channels, and each
+                                                      // of these
+constexpr double patch_latency = 2500;                // from asking for a stage to having it, without transposing
+constexpr double first_patch = 300;                   // a tile's, which the products wait for
+
+// Store role: per chunk, and per element.
+constexpr double chunk_taken = 350;                         // its barriers, the places of its columns
+constexpr double chunk_read_bytes = 48;                     // of shared memory in a cycle
+constexpr double flop_cycles = 1.6;                         // of one of the chain's operations, on 128 threads
+constexpr double vectors_stored = 40, singles_stored = 24;  // bytes in a cycle: vectors of a row, or element by element
+constexpr double channels_reduced = 300;                    // a chunk's channels meet
+constexpr double memory_latency = 1500;                     // of the tensors that were asked for a chunk ago
+constexpr double sector = 32;                               // bytes: what memory writes at once
+
+// Hand-over of accumulators: bytes written in a cycle, and how much of the store role's time the products wait for when
+// buffers are full.
+constexpr double chunk_written = 100;
+constexpr double waits_joint = 0.8, waits_alone = 0.3;
+constexpr double box_sent = 300;         // an accumulator that leaves in boxes
+constexpr double chain_begins = 200;     // on accumulators
+constexpr double turned_laid = 6;        // instructions of a result that is laid down, and stored with its row
+constexpr double sectors_stored = 0.56;  // in a cycle, by product warps that have nothing else to do
+constexpr double sectors_shared = 4.7;   // as long where rows begin anywhere: a sector is two lanes' or two rows'
+constexpr double fold_flops = 3;         // of a value, to join it with its neighbours'
+
+constexpr double shared_bytes_a_cycle = 128;
+constexpr double patch_passes = 3;          // over shared memory: raw patch in, out, operand in
+constexpr double memory_bytes = 16.5;       // device memory, in a cycle, of one multiprocessor
+constexpr double patch_from_memory = 0.75;  // of a patch; the rest its neighbours left in L2
+
+// Kinds of configuration that measure otherwise than the sums above say.
+constexpr double disturbance = 0.08;                        // of what the other roles do
+constexpr double short_row = 6, short_row_one_by_one = 12;  // outputs' worth of sectors that a row fills badly
+constexpr double little_l1 = 1.06, much_shared = 200 * 1024;
+constexpr double boxes_in_pieces = 1.04, unlike_warpgroups = 1.05, long_stages = 1.05, two_slabs = 1.04;
+// Boxes that come straight into the operand, and no store role: each stage less than four, and weights that do not stay
+// (D in fp16, the same tiles: 0.734 ms, streamed 0.766; f3 in TF32 1.757, streamed 1.830).
+constexpr double few_stages = 0.04, streamed = 1.04;
+// Tensors come in boxes, and the ring of weights does not hold two K steps': warpgroups wait for one another's slabs,
+// so that one's chain and stores follow the other's (L2_26 of KernelBench, 16 images, in TF32: 0.239 ms; tiles of half
+// the pixels, with such a ring, 0.112 to 0.130).
+constexpr double one_after_another = 2;
+constexpr double short_runs = 0.12;   // of one accumulator: more hand-overs than are counted
+constexpr double tile_in_ring = 0.9;  // a ring of stages that holds a whole tile, beside resident weights: the
+                                      // warpgroups hardly wait for one another (measured at d4 only: 0.511 -> 0.485 ms)
+constexpr double unlike_tiles =
+    0.1;  // each variant beyond the first, up to two: tiles of unlike work that load the same patch
+
+}  // namespace
+
+int Cost::chunk_bytes() const {
+    if (needs.turned) return turned_bytes(needs, c, s);
+    if (needs.fragments) return needs.boxed ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
+    const int pixels = chunk_pixels();
+    const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
+    return (needs.pixel_major ? pixels : s.chunk_height) * pitch * problem.real_bytes();
+}
+
+int Cost::slab_count() const {
+    const int tiles = s.tile_count() / s.variants;
+    return c.resident || c.slab_tiles == 0 ? 1 : (tiles + c.slab_tiles - 1) / c.slab_tiles;
+}
+
+int Cost::weight_bytes() const {
+    if (c.resident) return s.k_stages * c.k_steps * s.tile_count() * s.tile_bytes;
+    int most = 1;
+    for (int tiles : s.variant_tiles) most = std::max(most, slab_of(tiles, c.slab_tiles, s.blocks_per_tile));
+    return c.slabs * most * s.tile_bytes;
+}
+
+double Cost::share_met(double waves) const {
+    struct Slab {
+        std::array<Reach, 2> reach;
+        double tiles;
+    };
+    std::vector<Slab> slabs;
+    double all = 0;
+    for (int v = 0, begin = 0; v < s.variants; ++v) {
+        const int end = begin + s.variant_tiles[static_cast<size_t>(v)],
+                  slab = slab_of(end - begin, c.slab_tiles, s.blocks_per_tile);
+        for (; begin < end; begin += slab) {
+            const int next = std::min(end, begin + slab);
+            slabs.push_back({s.reach_of(begin, next), static_cast<double>(next - begin)});
+            all += next - begin;
+        }
+        begin = end;
+    }
+    if (all == 0) return 1;
+    // Along each axis: which slabs a tile meets, and how many tiles meet these.
+    std::array<std::map<std::vector<bool>, double>, 2> places;
+    for (size_t a = 1; a < 3; ++a) {
+        const int64_t count = (u_extent(problem.axes[a]) + s.tile[a] - 1) / s.tile[a];
+        for (int64_t k = 0; k < count; ++k) {
+            std::vector<bool> met_slabs;
+            for (const Slab& one : slabs)
+                met_slabs.push_back(one.reach[a - 1].meets(k * s.tile[a], s.tile[a], problem.axes[a].in, s.advance[a]));
+            places[a - 1][met_slabs] += 1 / static_cast<double>(count);
+        }
+    }
+    double mean = 0, largest = 0;
+    for (const auto& [along_d, d] : places[0])
+        for (const auto& [along_h, h] : places[1]) {
+            double tiles = 0;
+            for (size_t i = 0; i < slabs.size(); ++i) tiles += along_d[i] && along_h[i] ? slabs[i].tiles : 0;
+            mean += d * h * tiles / all, largest = std::max(largest, tiles / all);
+        }
+    return mean + (largest - mean) / std::max(1.0, std::ceil(waves));
+}
+
+int Cost::pixels_a_turn() const { return 128 * problem.word_pixels(); }
+int Cost::load_turns() const { return (s.pixels + pixels_a_turn() - 1) / pixels_a_turn(); }
+
+int Cost::bytes() const {
+    return weight_bytes() + c.stages * s.stage_bytes + c.raw * s.raw_piece_bytes(problem, c) +
+           c.buffers * chunk_bytes() + 2 * needs.ahead * s.outputs_of(chunk_pixels()) + needs.table_bytes +
+           c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 + (needs.boxed ? 1024 : 0);
+}
+
+double Cost::chunks() const {
+    return std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * s.sets * (s.joint ? 1 : 2);
+}
+
+bool Cost::ring_holds_tile() const {
+    return c.resident && !needs.fragments && problem.transposed() && problem.lanes() == 4 && s.k_stages > 2 &&
+           c.stages >= s.k_stages;
+}
+
+bool Cost::ring_holds_steps() const {
+    return c.resident || c.slab_tiles == 0 || c.slabs * c.slab_tiles >= 2 * s.tile_count() / s.variants;
+}
+
+bool Cost::operand_without_stores() const {
+    return problem.load == LoadMode::operand && needs.fragments && !needs.turned;
+}
+
+// Measured in TF32: in turn is 2 to 8 % faster where the buffers hold half of a tile's chunks or fewer (f1, f6, f8), 2
+// to 5 % slower where they hold more (d1, d3); and slower where rows that begin anywhere come in many pieces (f2, d6).
+// In 16 bits it was measured where the product warps reduce, and hand over late (f8: 0.246 -> 0.226 ms).
+bool Cost::alternates() const {
+    return !ring_holds_tile() && !needs.fragments && !s.joint && (needs.element_bytes >= 4 || needs.reduced) &&
+           2 * c.buffers <= chunks() && (!needs.one_by_one || chunks() <= 4);
+}
+
+Cost::Parts Cost::parts() const {
+    const double k = s.k_stages * c.k_steps, n = needs.turned ? s.operand_rows : s.run_pixels,
+                 terms = problem.terms() == 2 ? 3 : 1;
+    double steps = 0, tiles = s.tile_count();
+    for (int v : s.variant_steps) steps += v;
+    steps *= met * terms / s.variants, tiles *= met / s.variants;  // a K step of one tile
+    const bool warps = problem.family == Family::mma;
+    const double multiply = warps ? n * problem.real_bytes() / 4 * (problem.real_bytes() / 4) : n / 2,
+                 operands = warps ? weights_read_by_warps + n / 2 : weights_read + n / 4;
+    double step = std::max(steps * multiply, steps * operands);
+    if (!c.resident) {  // weights must arrive in time, the ring's depth ahead
+        const double slabs = met * slab_count(), slab = step / slabs;
+        step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
+        const double again =
+            to_and_fro(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
+        step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
+    }
+    if (operand_without_stores()) {  // so must patches that come straight into the operand
+        const double stage = c.k_steps * step;
+        step = std::max(stage, (patch_latency + stage) / c.stages) / c.k_steps;
+    }
+    // Loads: the raw pieces, and what is done with them.
+    const double turn = turn_cycles(problem) * (s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0));
+    const double pieces = problem.transposed()                ? s.vectors / c.piece
+                          : problem.load == LoadMode::operand ? 0
+                                                              : (load_turns() + c.piece - 1) / c.piece;
+    const double transposing = s.raw_pixels / static_cast<double>(pixels_a_turn()) * turn +
+                               (problem.boxed() ? piece_boxed : piece_copied) * pieces + stage_loaded;
+    const double asking = problem.load == LoadMode::lines
+                              ? (line_asked + line_brought * c.piece) * pieces * problem.lanes() * s.lines()
+                              : 0;
+    const double load = s.k_stages * std::max(transposing, asking);
+    // Chunks: what the store role takes, and how long the products wait for room.
+    const double outer = static_cast<double>(s.chunk_outer);
+    const double rows = s.segments > 1
+                            ? static_cast<double>(problem.cout) * std::min<double>(outer, s.real_outer) * s.phases_w
+                            : s.chunk_height;
+    const double elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
+    const double run = static_cast<double>(c.run[0] * c.run[1] * c.run[2] * c.run[3]);
+    const double inside =
+        run / (std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * chunk_pixels());  // of a chunk's pixels
+    const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]),
+                 element = static_cast<double>(needs.element_bytes);
+    // Some residues along w only: their pieces fill their sectors in part.
+    const double apart = needs.pixel_major || s.phases_w == s.period[3]
+                             ? 1.0
+                             : std::min(static_cast<double>(s.period[3]), sector / element) / s.phases_w;
+    double chunk = chunk_taken + elements * 4 / chunk_read_bytes + elements / 128 * needs.epilogue_flops * flop_cycles +
+                   (needs.stores ? apart * elements / pooled * element /
+                                       (needs.vector > 1 || s.phases_w > 1 ? vectors_stored : singles_stored)
+                                 : 0);
+    if (needs.all_channels) chunk += channels_reduced;
+    if (needs.ahead) chunk = std::max(chunk, memory_latency);
+    // On fragments two warps a scheduler run the chain, while no products do.
+    const double values = s.blocks * s.accumulators;
+    const double fragments =
+        needs.fragments ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.turned ? turned_laid : 0))
+        : needs.folded  ? chain_begins + values * (fold_flops + needs.epilogue_flops)
+                        : 0;
+    const double store = needs.fragments ? 0 : chunks() * chunk / c.store_groups;
+    const double boxed = needs.boxed
+                             ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
+                                   static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * needs.boxed
+                             : 0;  // bytes
+    const double laid =
+        needs.turned ? 2.0 * s.blocks * turned_pixels * static_cast<double>(problem.cout) : 0;  // elements
+    const double straight = needs.straight ? 2.0 * s.blocks * 64 * run : 0;                     // elements
+    // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
+    const double sectors = straight / 8 *
+                           (needs.straight * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.straight / 4.0) *
+                           (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
+    const double handed = needs.turned  ? laid * needs.turned
+                          : needs.boxed ? boxed * (1 + needs.added)
+                                        : chunks() * chunk_bytes();
+    // Tensors that come in boxes are asked for when a tile's products begin.
+    const double awaited = needs.added ? std::max(0.0, patch_latency - k * step) : 0;
+    const double wait = needs.fragments ? 0
+                                        : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
+                                              chunk / c.store_groups;
+    const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
+                           awaited + fragments + (needs.boxed ? box_sent * s.blocks : 0) +
+                           sectors * (needs.one_by_one ? sectors_shared : 1) / sectors_stored;
+    const double shared = k * steps * operands +
+                          (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
+                          static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
+                          2 * handed / shared_bytes_a_cycle;
+    const double memory = ((needs.turned     ? laid * needs.turned
+                            : needs.straight ? straight * needs.straight
+                            : needs.boxed    ? boxed * (1 + needs.added)
+                            : needs.stores   ? chunks() * elements / pooled * element
+                                             : 0.0) +
+                           chunks() * elements * inside * needs.ahead +
+                           static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) *
+                               patch_from_memory) /
+                          memory_bytes;
+    return {product, load, shared, store, memory};
+}
+
+double Cost::cycles() const {
+    const auto [product, load, shared, store, memory] = parts();
+    const double ragged =
+        1 + (needs.one_by_one ? short_row_one_by_one : short_row) / static_cast<double>(c.run[3] * s.period[3]);
+    double total = std::max({product, load + first_patch, shared, store * ragged, memory * ragged});
+    total += disturbance * (product + load + store + memory - total);
+    if (!problem.boxed() && bytes() > much_shared) total *= little_l1;
+    if (c.piece < s.vectors && problem.transposed()) total *= boxes_in_pieces;
+    // Slabs that come in turn keep the two together (measured in fp32, with all residues along w, of rows that do not
+    // begin anywhere).
+    if (c.split == Split::phases && (c.resident || c.w_phases || problem.lanes() == 8 || needs.one_by_one))
+        total *= unlike_warpgroups;
+    if (s.blocks == 1 && !needs.turned) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
+    if (c.k_steps == 4) total *= long_stages;
+    if (!c.resident && c.slabs == 2) total *= two_slabs;
+    if (ring_holds_tile()) total *= tile_in_ring;
+    if (needs.added && !ring_holds_steps()) total *= one_after_another;
+    if (operand_without_stores()) total *= (1 + few_stages * (4 - c.stages)) * (c.resident ? 1 : streamed);
+    total *= 1 + unlike_tiles * std::min(s.variants - 1, 2);
+    return total;
+}
+
+double seconds_of(double waves, double cycles, bool whole) {
+    return (whole || waves < many_waves ? std::ceil(waves) : waves + ragged_end) * cycles / clock_hertz;
+}
+
+}  // namespace transfuse::cuda

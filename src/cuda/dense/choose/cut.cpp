@@ -1,0 +1,167 @@
+#include "cuda/dense/choose/cut.h"
+
+#include <algorithm>
+
+#include "cuda/dense/choose/turned_choose.h"
+#include "cuda/dense/exits/store/store_map.h"
+#include "cuda/dense/exits/turned/turned_stores.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+// The best estimate, or the configuration that was decided for another shape.
+std::optional<Cut> decided(std::optional<Choice> best, const Problem& problem, const Needs& needs,
+                           const Target& target) {
+    if (!target.decide(best.has_value())) return std::nullopt;
+    Config c = best ? best->config : Config{};
+    for (int* word : {&c.run[0],          &c.run[1],           &c.run[2],  &c.run[3],       &c.runs[0],
+                      &c.runs[1],         &c.runs[2],          &c.runs[3], &c.bundles,      &c.w_phases,
+                      &c.k_steps,         &c.stages,           &c.raw,     &c.piece,        &c.slab_tiles,
+                      &c.slabs,           &c.chunk_width,      &c.buffers, &c.store_groups, &c.load_registers,
+                      &c.store_registers, &c.product_registers})
+        *word = static_cast<int>(target.decide(*word));
+    c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
+    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips),
+    c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat),
+    c.alternates = target.decide(c.alternates), c.strip = target.decide(c.strip), c.turned = target.decide(c.turned);
+    if (best) return Cut{c, std::make_shared<const Schedule>(std::move(best->schedule))};
+    auto s = schedule(problem, needs, c, target.shared_bytes);
+    if (!s) return std::nullopt;
+    return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
+}
+
+std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
+    // At other sizes another family may have had the pass: then what was decided next is no configuration.
+    constexpr int64_t mark = 0x64656e7365;
+    require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
+    std::optional<Choice> best;
+    if (!target.repeats())
+        if (auto choices = choose(problem, needs, target.multiprocessors, target.shared_bytes); !choices.empty())
+            best = std::move(choices[0]);
+    return decided(std::move(best), problem, needs, target);
+}
+
+// Nothing where the configuration does not fit.
+std::optional<Cut> cut_by(const Config& config, const Surroundings& around, const Problem& problem,
+                          const Needs& needs) {
+    const int shared_bytes = around.target.shared_bytes;
+    const auto make = [&]() -> std::shared_ptr<const Schedule> {
+        auto s = schedule(problem, needs, config, shared_bytes);
+        return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
+    };
+    Cut cut{config, nullptr, around.written != nullptr};
+    cut.schedule = around.written
+                       ? around.written->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
+                       : make();
+    return cut.schedule ? std::optional(std::move(cut)) : std::nullopt;
+}
+
+// Where results go straight to memory unless another configuration is asked for: as far as it was measured (in TF32, of
+// planes without stride: long sums, and rows of results that begin on 16 bytes).
+bool goes_straight(const Problem& problem, const Needs& needs) {
+    return (problem.sums_are_long() || problem.axes[3].out * needs.element_bytes % 16 == 0) &&
+           problem.arithmetic == Arithmetic::tf32 && !problem.strided() &&
+           (problem.load == LoadMode::boxes || problem.load == LoadMode::rows || problem.load == LoadMode::planar);
+}
+
+// Results that go straight to memory, where that is estimated faster than the choice.
+std::optional<Cut> straight_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
+    const auto needs = request.straight_needs();
+    if (!needs || !goes_straight(request.problem, request.needs)) return std::nullopt;
+    auto rivals = choose(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (rivals.empty()) return std::nullopt;
+    // Tiles of long sums take alike: rounds that are not full cost as much as others.
+    auto seconds = [&](const Needs& of, const Config& config, const Schedule& s) {
+        return estimate(request.problem, of, config, s, target.multiprocessors, true);
+    };
+    if (choice && seconds(*needs, rivals[0].config, rivals[0].schedule) >=
+                      seconds(request.needs, choice->config, *choice->schedule))
+        return std::nullopt;
+    return Cut{rivals[0].config, std::make_shared<const Schedule>(std::move(rivals[0].schedule))};
+}
+
+// What turned products may be estimated to take, of the choice's time, to be taken; measured both ways for 48 to 128
+// channels, one to three axes, both layouts (docs/measured.md). Store roles are estimated too fast where they gather
+// channels that lie apart: channels last, and in 16 bits of more than 64. Up to 64 in planes they are as fast.
+double turned_pays(const Request& request) {
+    const bool words = request.turned == 4;
+    if (request.epilogue.program().pixel_major) return words ? 1.15 : 1.6;
+    return request.problem.cout <= 64 ? 0 : words ? 0.9 : 1.2;
+}
+
+// Chains that reduce over channels, on turned products.
+std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
+    const auto needs = request.turned_needs();
+    if (!needs || (choice && turned_pays(request) == 0)) return std::nullopt;
+    std::optional<Choice> rival;
+    if (!target.repeats()) rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (rival && choice &&
+        rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
+                                                          *choice->schedule, target.multiprocessors))
+        rival.reset();
+    return decided(std::move(rival), request.problem, *needs, target);
+}
+
+}  // namespace
+
+std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
+    const auto config = wish.said ? std::optional(wish.said->config) : config_named(around.config);
+    if (config && config->straight && request.straight) {
+        if (auto cut = cut_by(*config, around, request.problem, *request.straight_needs())) {
+            request.go_straight();
+            return cut;
+        }
+    } else if (config && config->turned && request.turned) {
+        if (auto cut = cut_by(*config, around, request.problem, *request.turned_needs())) {
+            request.turn();
+            return cut;
+        }
+    } else if (config && !config->straight && !config->turned &&
+               (config->store_groups > 0 || request.needs.fragments)) {
+        for (const bool folded : {true, false})
+            for (const bool ahead : {true, false}) {
+                Needs needs = request.needs;
+                needs.fragments = config->store_groups == 0;
+                if (!needs.fragments) needs.boxed = needs.added = 0;
+                if (!folded) needs.folded = 0;
+                needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
+                auto cut = cut_by(*config, around, request.problem, needs);
+                if (!cut) continue;
+                if (!needs.folded && !needs.boxed) request.through_chunks();
+                request.needs = needs;
+                return cut;
+            }
+    }
+    if (wish.said) return std::nullopt;
+    Target target = around.target;
+    if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
+    auto choice = decided(request.problem, request.needs, target);
+    while (!choice && request.relax()) choice = decided(request.problem, request.needs, target);
+    if (auto turned = turned_rival(request, choice, target)) {
+        request.turn();
+        return turned;
+    }
+    if (auto straight = straight_rival(request, choice, target)) {
+        request.go_straight();
+        return straight;
+    }
+    return choice;
+}
+
+std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
+    auto find = [&](const Needs& needs) {
+        return choose(request.problem, needs, target.multiprocessors, target.shared_bytes, most);
+    };
+    auto choices = find(request.needs);
+    while (choices.empty() && request.relax()) choices = find(request.needs);
+    if (const auto needs = request.straight_needs(); needs && most > 1)
+        for (Choice& choice : find(*needs)) choices.push_back(std::move(choice));
+    if (const auto needs = request.turned_needs(); needs && most > 1)
+        if (auto turned = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes))
+            choices.push_back(std::move(*turned));
+    return choices;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,128 @@
+#include "cuda/dense/choose/request.h"
+
+#include <algorithm>
+
+#include "cuda/dense/exits/accumulators/added_tensors.h"
+#include "cuda/dense/exits/accumulators/boxed_stores.h"
+#include "cuda/dense/exits/accumulators/fold.h"
+#include "cuda/dense/exits/accumulators/fragments.h"
+#include "cuda/dense/exits/accumulators/reductions.h"
+#include "cuda/dense/exits/accumulators/straight_stores.h"
+#include "cuda/dense/exits/handover.h"
+#include "cuda/dense/exits/store/store_map.h"
+#include "cuda/dense/exits/turned/turned_stores.h"
+#include "cuda/dense/read/apart.h"
+#include "cuda/dense/schedule/manner.h"
+
+namespace transfuse::cuda {
+
+Request::Request(TileProgram tile_program, const Problem& p)
+    : program(std::move(tile_program)),
+      problem(p),
+      epilogue(program, problem),
+      needs(program.needs(static_cast<int>(p.axes[3].period()))) {
+    needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
+    needs.one_image = epilogue.one_image();
+    needs.fragments = runs_in_fragments(epilogue);
+    needs.folded = find_fold(program, epilogue);
+    if (!on_accumulators()) leave_in_boxes(boxed_element(epilogue));
+    program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
+    needs.ahead = on_accumulators() || needs.whole_rows ? 0 : ahead_bytes(epilogue);
+    straight = straight_element(epilogue);
+    turned = turned_element(epilogue);
+}
+
+void Request::leave_in_boxes(int element) {
+    Few<size_t, 4> added = element > 0 ? added_tensors(epilogue) : Few<size_t, 4>();
+    needs.boxed = element, needs.added = static_cast<int>(added.size());
+    if (element > 0) needs.fragments = true;
+    epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0, std::move(added));
+}
+
+std::optional<Needs> Request::straight_needs() const {
+    if (straight == 0) return std::nullopt;
+    Needs other = needs;
+    other.straight = straight, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0;
+    return other;
+}
+
+void Request::go_straight() {
+    needs = *straight_needs();
+    epilogue.leave_in_boxes(0);
+}
+
+std::optional<Needs> Request::turned_needs() const {
+    if (turned == 0) return std::nullopt;
+    Needs other = needs;
+    other.turned = turned, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0,
+    other.reduced = false;
+    return other;
+}
+
+void Request::turn() {
+    needs = *turned_needs();
+    epilogue.leave_in_boxes(0);
+    program.fold = program.handed = -1, program.handed_biased = false;
+    program.before_fold.clear(), program.before_handed.clear();
+}
+
+void Request::through_chunks() {
+    leave_in_boxes(0);
+    needs.fragments = false, needs.straight = 0, needs.folded = 0;
+    needs.ahead = needs.whole_rows ? 0 : ahead_bytes(epilogue);
+    program.fold = -1, program.before_fold.clear();
+}
+
+bool Request::relax() {
+    if (needs.ahead > 0)
+        needs.ahead = 0;
+    else if (on_accumulators())
+        through_chunks();
+    else
+        return false;
+    return true;
+}
+
+// Neighbouring outputs along w that one store thread takes: as wide as rows and element allow, in whole pixels.
+static int store_vector(const TileProgram& program, const Problem& problem) {
+    if (program.stores.empty() || program.pool) return 1;
+    const Operand& main = program.stores[0];
+    const int64_t period = problem.axes[3].period(),
+                  row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
+    const int widest = std::min(program.reduces_in_chunks() ? 2 : 4, 16 / problem.real_bytes());
+    for (int v = widest; v > 1; v /= 2)
+        if (v % period == 0 && row % v == 0 && main.strides[4] == 1) return v;
+    return 1;
+}
+
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, ApartAxes apart) {
+    auto program = read_tile_program(around, why_not);
+    if (!program) return std::nullopt;
+    auto problem = read_problem(around, *program, family, why_not);
+    if (!problem) return std::nullopt;
+    if (apart) take_apart(*program, *problem, apart);
+    find_handed(*program, *problem);
+    program->vector = store_vector(*program, *problem);
+    return Asked{std::move(*program), *problem};
+}
+
+std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish) {
+    auto& [program, problem] = asked;
+    if (wish.larger && tf32_pays(around, problem, true)) problem.arithmetic = Arithmetic::tf32;
+    if (wish.loose || wish.said) {
+        const Manner own{problem.load, program.vector, problem.arithmetic, problem.any_size};
+        const Manner manner = wish.said ? wish.said->manner : loosest(own, problem.axes[3]);
+        if (!serves(manner, own, problem.axes[3], around.precision)) return nullptr;
+        problem.load = manner.load, problem.arithmetic = manner.arithmetic, problem.any_size = manner.any_size;
+        program.vector = manner.vector;
+    }
+    return std::make_unique<Request>(std::move(program), problem);
+}
+
+std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
+                                      const Wish& wish) {
+    auto asked = read_asked(around, family, why_not, wish.apart);
+    return asked ? wished(std::move(*asked), around, wish) : nullptr;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,58 @@
+// What a dense pass asks of a family of kernels.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cuda/dense/read/epilogue.h"
+#include "cuda/dense/read/keys.h"
+#include "cuda/dense/schedule/said.h"
+#include "cuda/kernel/spare.h"
+
+namespace transfuse::cuda {
+
+// What the pass asks of a family.
+struct Request : Spare<Request> {
+    TileProgram program;
+    Problem problem;
+    Epilogue epilogue;
+    Needs needs;
+    int straight = 0;  // bytes of an element that may go straight to memory
+    Request(TileProgram tile_program, const Problem& p);
+    Request(const Request&) = delete;  // the epilogue refers to its neighbours
+
+    bool on_accumulators() const { return needs.fragments || needs.folded; }
+    void leave_in_boxes(int element);
+    // The same, its results straight from the accumulators to memory; nullopt where they cannot go so.
+    std::optional<Needs> straight_needs() const;
+    void go_straight();
+    int turned = 0;  // bytes of an element where the product may be turned (turned_stores.h)
+    std::optional<Needs> turned_needs() const;
+    void turn();
+    void through_chunks();  // what follows the products goes to the store role, all of it
+    bool relax();           // where no tile fits: asks for less. False when there is nothing left to do without
+};
+
+// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those
+// gain from it, though small ones do not); right for any size; or as another size's.
+struct Wish {
+    int larger = 0;
+    bool loose = false;
+    std::shared_ptr<const Said> said = nullptr;
+    ApartAxes apart = 0;
+};
+
+// What a pass asks of a family, before anything is wished.
+struct Asked {
+    TileProgram program;
+    Problem problem;
+};
+// Nothing, with a sentence, where the family does not take the pass. apart: with the taps of those axes apart.
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, ApartAxes apart = 0);
+// Null where the wish does not fit. (Its taps are apart where they were asked for so.)
+std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish);
+std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
+                                      const Wish& wish = {});
+
+}  // namespace transfuse::cuda

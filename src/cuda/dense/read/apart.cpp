@@ -1,0 +1,121 @@
+#include "cuda/dense/read/apart.h"
+
+#include <algorithm>
+
+#include "algebra/integer.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t most_rows = 256;  // of channels and taps: more are stored than are read
+constexpr double gather_rate =
+    8e11;  // products that are added up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11)
+
+bool is_apart(ApartAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
+
+}  // namespace
+
+ApartAxes axes_apart(const Problem& problem, const Machine& machine) {
+    const double terms = problem.terms() == 2 ? 3 : 1;  // products of each pair
+    ApartAxes best = 0;
+    double least = 0;
+    for (ApartAxes some = 0; some < 8; ++some) {
+        int64_t rows = problem.cout, places = problem.groups * problem.axes[0].in;
+        double pairs = static_cast<double>(places * problem.cin);  // of outputs and what they are made of
+        bool able = true;
+        for (size_t a = 1; a < 4; ++a) {
+            const Lattice& axis = problem.axes[a];
+            if (is_apart(some, a)) {
+                able = able && axis.down == 1 && axis.in > 1 && axis.taps > 1;
+                rows *= axis.taps, places *= axis.in, pairs *= static_cast<double>(axis.in);
+            } else {
+                places *= axis.out;
+                pairs *= static_cast<double>(axis.out * axis.taps) / static_cast<double>(axis.up);
+            }
+        }
+        if (!able || (some && (rows > most_rows || places * rows >= int64_t{1} << 31))) continue;
+        const double moved = some ? 8 * static_cast<double>(places * rows) : 0;
+        const double seconds =
+            2 * terms * pairs * static_cast<double>(round_up(rows, 64)) / machine.flops + moved / machine.bandwidth;
+        if (some == 0 || seconds < least) least = seconds, best = some;
+    }
+    return best;
+}
+
+bool chain_can_gather(const Surroundings& around) {
+    const Graph& graph = around.plan.graph;
+    if (reduces_rows(graph, around.pass)) return false;
+    for (const TileStep& step : around.pass.steps)
+        if (step.scope != Scope::prologue &&
+            (step.scope != Scope::tile || !(step.value == around.pass.anchor || is_pointwise(graph[step.value].op) ||
+                                            is_reduction(graph[step.value].op))))
+            return false;
+    return true;
+}
+
+void take_apart(TileProgram& program, Problem& problem, ApartAxes axes) {
+    const Graph& graph = program.around->plan.graph;
+    for (size_t a = 1; a < 4; ++a) {
+        if (!is_apart(axes, a)) continue;
+        Lattice& axis = problem.axes[a];
+        problem.apart[a - 1] = axis.taps, problem.cout *= axis.taps;
+        axis = Lattice{.in = axis.in, .out = axis.in};
+        program.grid_shape[a + 1] = axis.out;
+    }
+    program.grid_shape[1] = problem.groups * problem.cout;
+    // Of the tile program only the prologue is left.
+    auto before = [&](const Operand& o) {
+        return std::any_of(program.prologue.begin(), program.prologue.end(), [&](ValueId v) {
+            return std::count(graph[v].args.begin(), graph[v].args.end(), o.value) > 0;
+        });
+    };
+    const auto behind =
+        std::remove_if(program.reads.begin(), program.reads.end(), [&](const Operand& o) { return !before(o); });
+    program.reads.erase(behind, program.reads.end());
+    program.steps.clear(), program.bias = -1, program.chain_instructions = 1, program.pixel_major = false;
+    Operand products;
+    products.value = program.around->pass.anchor;
+    int64_t stride = 1;
+    for (size_t a = 5; a-- > 0; stride *= program.grid_shape[a])
+        products.strides[a] = stride, products.depends[a] = program.grid_shape[a] > 1;
+    program.stores = {products};
+}
+
+int64_t products_apart(const Problem& problem) {
+    int64_t count = problem.groups * problem.cout;
+    for (const Lattice& axis : problem.axes) count *= axis.out;
+    return count;
+}
+
+Place place_apart(const Surroundings& around, const Problem& problem, int64_t at) {
+    Place place;
+    place.base = Argument::of_scratch(at);
+    place.read_only = false, place.aligned = true;
+    place.taps_apart = lattices(around.plan.graph, around.pass.anchor);
+    place.strides.assign(place.taps_apart.size() + 2, 1);
+    const size_t first = 4 - place.taps_apart.size();
+    for (size_t a = place.taps_apart.size(); a-- > 0;) {
+        const int64_t extent = problem.axes[first + a].out;
+        if (problem.apart[first + a - 1] == 1) place.taps_apart[a] = Lattice{.in = extent, .out = extent};
+        place.strides[a + 1] = place.strides[a + 2] * extent;
+    }
+    place.strides[0] = place.strides[1] * problem.groups * problem.cout;
+    return place;
+}
+
+double gather_seconds(const Surroundings& around, const Problem& problem) {
+    const Machine& machine = around.plan.machine;
+    const Graph& graph = around.plan.graph;
+    const Type& y = graph[around.pass.anchor].type;
+    const auto products = static_cast<double>(products_apart(problem)), outputs = static_cast<double>(numel(y.shape));
+    // What channels are reduced to is found first, by a launch of its own.
+    const bool twice = std::any_of(around.pass.steps.begin(), around.pass.steps.end(),
+                                   [&](const TileStep& step) { return is_reduction(graph[step.value].op); });
+    const double once =
+        machine.launch + std::max((4 * products + static_cast<double>(bytes(y.dtype)) * outputs) / machine.bandwidth,
+                                  (products + outputs) / gather_rate * 132 / around.target.multiprocessors);
+    return twice ? 2 * once : once;
+}
+
+}  // namespace transfuse::cuda

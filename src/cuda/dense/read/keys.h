@@ -1,0 +1,28 @@
+// Keys of dense kernels that were written already. A schedule and a text know little of sizes: two sizes of which they
+// know the same have the same, which then is neither made nor compared again.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cuda/dense/read/epilogue.h"
+#include "cuda/dense/schedule/manner.h"
+#include "cuda/general/pull.h"
+#include "cuda/general/written.h"
+#include "cuda/kernel/key_text.h"
+
+namespace transfuse::cuda {
+
+// All that a schedule depends on.
+KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
+// All that the packing of weights depends on. The schedule is one of those found by their keys, and stands for its own.
+KeyText pack_key(const Schedule& schedule, const TileProgram& program);
+// All that a text depends on: where it sees sizes or strides, only what it may ask of these (whether they are 0 or 1,
+// which vectors divide them).
+KeyText text_key(const Schedule& schedule, const Epilogue& epilogue);
+
+// All that the reading of a pass as a known kernel asks of sizes, and of numbers in its steps that may depend on them,
+// among plans of one form.
+KeyText quality_key(const TileProgram& program, const Problem& problem);
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,122 @@
+#include "cuda/dense/write/pack.h"
+
+#include "cuda/dense/write/constants.h"
+#include "cuda/dense/write/strict.h"
+#include "cuda/kernel/lines.h"
+#include "cuda/kernel/warpgroup_code.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+std::string real_text(const Problem& problem) { return problem.real_bytes() == 8 ? "double" : "float"; }
+
+// One thread: a 16-byte vector, one row's channels of one K half.
+void write(Emitter& emitter, const std::string& block, const Problem& problem, const Config& config, const Schedule& s,
+           ValueId weight, int spatial, const Argument& to) {
+    Body& body = emitter.body();
+    std::vector<int64_t> taps, blocks;
+    for (const OperandTile& tile : s.tiles) {
+        blocks.push_back(tile.channel_block);
+        for (const auto& tap : tile.taps) taps.push_back(tap[0]), taps.push_back(tap[1]);
+    }
+    const int lanes = problem.lanes();
+    const std::string real = real_text(problem), tap_of = emitter.integer_table(taps),
+                      block_of = emitter.integer_table(blocks);
+    const std::string pointer = emitter.parameters().pointer(to, "unsigned char", false);
+    const int64_t vectors = packed_bytes(config, s) / problem.terms() / 16;
+    body.line("// Operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(lanes) + " channels].");
+    body.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) +
+              ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) +
+              ", COUT = " + num(problem.cout) + ";");
+    body.line("constexpr int SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ";");
+    body.line("const int at = " + block + " * 256 + threadIdx.x;");
+    const std::string rows = num(s.operand_rows), both = num(2 * s.operand_rows);  // of a K half, of a tile
+    body.line("const int row = at % " + rows + ", half = at / " + rows + " % 2, tile = at / " + both +
+              " % TILES, step = at / (" + both + " * TILES) % KSTEPS, part = at / (" + both + " * TILES * KSTEPS);");
+    // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
+    if (s.interleaved)
+        body.line(
+            "const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * "
+            "4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
+    else if (s.segments == 1)
+        body.line("const int segment = 0, within = row;");
+    else
+        body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
+    emitter.open("if (at < " + num(vectors) + ")");
+    body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
+              num(s.blocks_per_tile) + " + " + block_of + "[tile]) * " + rows + " + within;");
+    body.line("const int first = " + std::string(s.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
+    body.line(real + " v[LANES];");
+    if (problem.terms() == 2) body.line("unsigned high[LANES], low[LANES];");
+    body.line("#pragma unroll");
+    emitter.open("for (int j = 0; j < LANES; j++)");
+    body.line("v[j] = 0;");
+    emitter.open("if (tap >= 0 && co < COUT && first + j < CIN)");
+    // A tap of each axis: of the window, or of the row where the axis's taps are apart.
+    const auto& [apart_d, apart_h, apart_w] = problem.apart;
+    const int64_t apart = apart_d * apart_h * apart_w;
+    const std::string own = "co % " + num(apart);
+    const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
+    Index index = {{problem.groups == 1 ? "0" : "(part / MGROUPS)"},
+                   {"(first + j)"},
+                   {apart > 1 ? "(co / " + num(apart) + ")" : "co"}};
+    auto outer = [&](int64_t rows, int64_t row_step, int64_t step) {
+        return (rows > 1 ? own : "tap") + " / " + num(rows > 1 ? row_step : step);
+    };
+    if (spatial > 2) index.push_back({"(" + outer(apart_d, apart_h * apart_w, taps_h * taps_w) + ")"});
+    if (spatial > 1)
+        index.push_back({"(" + outer(apart_h, apart_w, taps_w) + " % " + num(apart_h > 1 ? apart_h : taps_h) + ")"});
+    index.push_back({apart_w > 1 ? "(" + own + " % " + num(apart_w) + ")" : "(tap % " + num(taps_w) + ")"});
+    body.line("v[j] = (" + real + ")" + emitter.value(weight, index)[0] + ";");
+    emitter.close();
+    if (problem.terms() == 2) {
+        // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums that
+        // lose nothing.
+        const double lost = problem.family == Family::wgmma ? lost_in_chains(config, s) : 0;
+        body.line("high[j] = round_tf32(v[j]);");
+        body.line("const float rest = v[j] - __uint_as_float(high[j]);");
+        body.line("low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * " + literal(lost, Real::f32) + ");");
+    }
+    emitter.close();
+    const std::string address =
+        pointer + " + (long long)(at / " + both + ") * " + num(s.tile_bytes) + " + (half * " + rows + " + row) * 16";
+    if (problem.terms() == 2) {
+        body.line("*(uint4*)(" + address + ") = make_uint4(high[0], high[1], high[2], high[3]);");
+        body.line("*(uint4*)(" + address + " + 2048) = make_uint4(low[0], low[1], low[2], low[3]);");
+    } else if (lanes == 4) {
+        body.line(
+            "const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
+        body.line("*(uint4*)(" + address + ") = high;");
+    } else {
+        const std::string vector = "tf_vector<" + std::string(element_name(problem.arithmetic)) + ", LANES>";
+        body.line(vector + " whole;");
+        body.line("#pragma unroll");
+        body.line("for (int j = 0; j < LANES; j++) tf_from(whole.lane[j], v[j]);");
+        body.line("*(" + vector + "*)(" + address + ") = whole;");
+    }
+    emitter.close();
+}
+
+}  // namespace
+
+int64_t packed_bytes(const Config& config, const Schedule& s) {
+    return static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
+}
+
+ExtraJob pack_job(const Problem& problem, const Config& config, std::shared_ptr<const Schedule> schedule,
+                  ValueId weight, int spatial, const Argument& to) {
+    const int64_t vectors = packed_bytes(config, *schedule) / problem.terms() / 16;
+    ExtraJob job;
+    job.root = weight;
+    job.elements = static_cast<double>(vectors * problem.lanes());
+    job.blocks = (vectors + 255) / 256;
+    job.code = ptx_code();
+    job.note = "pack weights";
+    job.write = [=, schedule = std::move(schedule)](Emitter& emitter, const std::string& block) {
+        write(emitter, block, problem, config, *schedule, weight, spatial, to);
+    };
+    return job;
+}
+
+}  // namespace transfuse::cuda

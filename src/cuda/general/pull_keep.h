@@ -1,0 +1,28 @@
+// Which values a pull kernel computes once and keeps, and which sums a group of threads shares.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "cuda/general/pull.h"
+
+namespace transfuse::cuda {
+
+using SinkPlaces = std::map<ValueId, std::vector<Place>>;
+
+// Sums that lie in slots, and all that is stored of what follows from them element by element: one job, since nothing
+// there waits for another's threads.
+struct Finish {
+    std::vector<ValueId> folds, sinks;
+};
+
+struct Keeping {
+    std::set<ValueId> kept;
+    std::map<ValueId, ValueId> fold_of;  // root of a job -> the fold its threads share
+    std::vector<Finish> finishes;        // their folds and sinks are in none of the above
+};
+
+Keeping what_to_keep(const PullRequest& request, const SinkPlaces& sinks);
+
+}  // namespace transfuse::cuda

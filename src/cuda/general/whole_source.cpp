@@ -1,0 +1,30 @@
+#include "cuda/general/whole_source.h"
+
+#include "cuda/general/emitter.h"
+#include "cuda/general/written.h"
+#include "cuda/kernel/expression.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+const std::string& beginning(bool wide_index) {
+    const auto written = [](bool wide) {
+        return std::string(device_math()) + index_code(wide) + Emitter::combine_code() + sequence_code();
+    };
+    static const std::string narrow = written(false), wide = written(true);
+    return wide_index ? wide : narrow;
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> whole_source(Written* written, bool wide_index, const std::string& entry,
+                                           std::initializer_list<std::string_view> own) {
+    thread_local std::string text;  // kept for the next: to get memory for it takes longer than to fill it
+    text.clear();
+    for (const std::string_view piece : own) text += piece;
+    const auto make = [&] { return std::make_shared<const Source>(Source{entry, beginning(wide_index) + text, {}}); };
+    return written ? written->wholes[wide_index].get(text, make) : make();
+}
+
+}  // namespace transfuse::cuda

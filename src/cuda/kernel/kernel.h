@@ -1,0 +1,267 @@
+// What a code generator hands to the executable: source text, a launch shape, and arguments that say where each pointer
+// comes from. Generators know nothing of modules or streams; the runtime knows nothing of graphs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "cuda/kernel/spare.h"
+#include "cuda/kernel/strides.h"
+#include "transfuse/engine.h"
+#include "transfuse/error.h"
+#include "transfuse/plan.h"
+
+namespace transfuse::cuda {
+
+// What generators choose by weighing sizes. Recorded while kernels are made for one shape and repeated for another: the
+// text stays, only its arguments change, which then can be stated as formulas of the sizes (see src/emit).
+class Decisions {
+public:
+    // Yes or no, and numbers: one in the place of the other tells that these sizes decide other things than the first.
+    template <class T>
+    T take(T chosen) {
+        constexpr bool number = !std::is_same_v<T, bool>;
+        if (!repeating_) words_.push_back({static_cast<int64_t>(chosen), number});
+        require(next_ < words_.size() && words_[next_].number == number,
+                "CUDA: these sizes ask for other decisions than those that were recorded");
+        return static_cast<T>(words_[next_++].value);
+    }
+    // A way that is tried before it is known whether it pays: yes and what it decides itself, or no and nothing else.
+    template <class Way>
+    auto attempt(const Way& way) -> decltype(way()) {
+        if (repeating_) return take(false) ? way() : decltype(way())();
+        const size_t before = words_.size();
+        take(true);
+        auto result = way();
+        if (result) return result;
+        words_.resize(before), next_ = before;
+        take(false);
+        return result;
+    }
+    void repeat() { repeating_ = true, next_ = 0; }
+    bool repeating() const { return repeating_; }
+    bool spent() const { return next_ == words_.size(); }
+
+private:
+    struct Word {
+        int64_t value;
+        bool number;
+    };
+    std::vector<Word> words_;
+    size_t next_ = 0;
+    bool repeating_ = false;
+};
+
+// For which sizes a kernel's text is written: for those at hand; for an emitted file, which states its arguments as
+// formulas of the sizes; or for all sizes a program will meet, so that none of them compiles it anew.
+enum class Texts : uint8_t { own, stated, lasting };
+
+// What is said of a kernel, to a reader or to find it again. Copies share it: all sizes that a kernel serves say the
+// same.
+class Words {
+public:
+    Words() = default;
+    Words(std::string text) : text_(text.empty() ? nullptr : std::make_shared<const std::string>(std::move(text))) {}
+    Words(const char* text) : Words(std::string(text)) {}
+    const std::string& str() const {
+        static const std::string none;
+        return text_ ? *text_ : none;
+    }
+    operator const std::string&() const { return str(); }
+    bool empty() const { return !text_; }
+    size_t find(std::string_view part) const { return str().find(part); }
+    bool operator==(const Words& other) const { return text_ == other.text_ || str() == other.str(); }
+    friend std::ostream& operator<<(std::ostream& to, const Words& words) { return to << words.str(); }
+
+private:
+    std::shared_ptr<const std::string> text_;  // null: nothing is said
+};
+
+// The device a kernel is generated for.
+struct Target {
+    int arch = 90;  // 90 compiles as sm_90a
+    int multiprocessors = 132;
+    int shared_bytes = 227 * 1024;   // most dynamic shared memory a block can have
+    bool general_only = false;       // only the general kernels (tests run them without a device)
+    bool portable_only = false;      // dense passes never on wgmma (tests)
+    Decisions* decisions = nullptr;  // given: what sizes alone decided is recorded or repeated, no size is taken for 1
+    bool any_size = false;           // few texts shall serve all sizes, if not each at its best
+    bool operator==(const Target&) const = default;
+
+    template <class T>
+    T decide(T chosen) const {
+        return decisions ? decisions->take(chosen) : chosen;
+    }
+    template <class Way>
+    auto attempt(const Way& way) const -> decltype(way()) {
+        return decisions ? decisions->attempt(way) : way();
+    }
+    bool stated() const { return decisions != nullptr; }
+    bool repeats() const { return decisions && decisions->repeating(); }  // what was decided, whatever it takes here
+    Texts texts() const { return stated() ? Texts::stated : any_size ? Texts::lasting : Texts::own; }
+    bool has_wgmma() const { return arch == 90 && !portable_only; }
+};
+
+// One translation unit, and the one kernel in it. Equal sources are compiled once per process and cached on disk, so
+// whatever changes from call to call (batch, lengths, strides) should be an argument and not part of the text.
+struct Source {
+    std::string entry;  // extern "C" name of the kernel
+    std::string text;
+    std::vector<std::string> options;  // added to -std=c++17 and the architecture
+    bool operator==(const Source&) const = default;
+};
+
+// A tensor that a kernel reads box by box (Hopper's tensor maps): up to five axes, fastest first, neighbours along the
+// first.
+struct BoxedTensor {
+    DType dtype = DType::f32;
+    bool rounds_to_tf32 = false;  // the copy rounds fp32 values on the way
+    int8_t swizzle = 0;           // of a box in shared memory: 16-byte vectors of rows of 32, 64 or 128 bytes (1, 2, 3)
+    std::array<int32_t, 5> extent{};
+    std::array<int32_t, 5> box{};
+    std::array<int64_t, 4> stride{};  // bytes, of axes 1 to 4; multiples of 16
+};
+
+// One kernel parameter: the address of a value's memory (a leaf's tensor, else an output's, else its buffer), of an
+// output by position, an address in the pass's scratch, of a pass's packed weights, plain bytes, or the map of a tensor
+// that lies at a value's address or in the scratch.
+struct Argument {
+    enum class Kind : uint8_t { value, output, scratch, packed, bytes, boxes } kind = Kind::bytes;
+    bool whole = false;  // bytes: a whole number, which can be told
+    // value: a leaf, an output or a buffer of the plan; output: the position; packed: the pass; boxes: as value, or the
+    // tensor lies in the pass's scratch.
+    ValueId value = -1;
+    static constexpr ValueId in_scratch = -2;
+    int64_t offset = 0;  // bytes added to the address
+    int size = 8;        // bytes: how many (also the alignment, at most 16)
+    std::array<std::byte, 96> data{};
+
+    static Argument of_value(ValueId value, int64_t offset_bytes = 0) {
+        Argument a;
+        a.kind = Kind::value, a.value = value, a.offset = offset_bytes;
+        return a;
+    }
+    static Argument of_boxes(ValueId value, int64_t offset_bytes, const BoxedTensor& tensor) {
+        Argument a = of(tensor);
+        a.kind = Kind::boxes, a.value = value, a.offset = offset_bytes;
+        return a;
+    }
+    static Argument of_output(int position, int64_t offset_bytes = 0) {
+        Argument a;
+        a.kind = Kind::output, a.value = position, a.offset = offset_bytes;
+        return a;
+    }
+    static Argument of_scratch(int64_t offset_bytes) {
+        Argument a;
+        a.kind = Kind::scratch, a.offset = offset_bytes;
+        return a;
+    }
+    static Argument of_packed(int pass) {
+        Argument a;
+        a.kind = Kind::packed, a.value = pass;
+        return a;
+    }
+    template <class T>
+    static Argument of(const T& plain) {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 96);
+        Argument a;
+        a.size = sizeof(T), a.whole = std::is_integral_v<T>;
+        std::memcpy(a.data.data(), &plain, sizeof(T));
+        return a;
+    }
+};
+
+// Arguments that are put together. Those of most launches lie in memory that a thread keeps for the next: a plan makes
+// a list of some kilobytes for each of its launches, and drops all of them once blocks of bytes are made of them.
+struct ArgumentList : Spare<ArgumentList> {
+    using List = Few<Argument, 24>;
+    List list;
+};
+
+// The arguments of a launch, in order. Copies share them: those of the launch that prepares a deep network's weights
+// are hundreds, the same for all sizes.
+class Arguments {
+public:
+    Arguments() = default;
+    Arguments(std::shared_ptr<const ArgumentList> list) : list_(std::move(list)) {}
+    Arguments(const std::vector<Argument>& list) {
+        const std::shared_ptr<ArgumentList> own(new ArgumentList);
+        own->list = list;
+        list_ = own;
+    }
+    Arguments(std::initializer_list<Argument> list) : Arguments(std::vector<Argument>(list)) {}
+    const Argument* begin() const { return list_ ? list_->list.data() : nullptr; }
+    const Argument* end() const { return begin() + size(); }
+    size_t size() const { return list_ ? list_->list.size() : 0; }
+    const Argument& operator[](size_t i) const { return list_->list[i]; }
+
+private:
+    std::shared_ptr<const ArgumentList> list_;  // null: none
+};
+
+struct Launch {
+    std::shared_ptr<const Source> source;
+    std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+    uint32_t cluster = 1;          // blocks per cluster along x
+    uint32_t shared_bytes = 0;     // dynamic
+    bool early = false;            // starts while its predecessor ends (the kernel waits with griddepcontrol)
+    bool parameters_only = false;  // depends on params alone: skipped after the first run of a frozen executable
+    Arguments arguments;
+    Words note;  // for describe(): tile, roles, what it computes
+};
+
+// Where a pointer argument comes from at run time.
+struct Address {
+    enum class Kind : uint8_t { leaf, output, workspace, kept } kind;
+    int position = 0;    // of the leaf or output
+    int64_t offset = 0;  // bytes
+    bool operator==(const Address&) const = default;
+};
+
+// A launch of an assembled plan.
+struct BoundLaunch {
+    Launch launch;
+    std::vector<Address> addresses;  // of the pointer arguments, in order
+    size_t pass = 0;
+};
+
+// The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers), which lives for
+// this pass only.
+struct Program {
+    std::vector<Launch> launches;
+    size_t scratch_bytes = 0;
+    Words note;
+};
+
+struct Written;
+class Frame;
+
+// Everything a generator may know. strides: of every value that lies in memory (leaves, outputs, buffers), in elements,
+// empty for the others.
+struct Surroundings {
+    const Plan& plan;
+    const Pass& pass;
+    const Strides& strides;
+    Fp32Precision precision = Fp32Precision::strict;
+    Target target;
+    bool aligned = true;         // every value's memory begins on a 16-byte boundary
+    std::string config;          // the pass's dense configuration in words; empty: the heuristic's best
+    int number = -1;             // of the pass
+    Written* written = nullptr;  // dense kernels that were written already; may be null
+    const std::vector<bool>* parameters = nullptr;  // parameter_values of the plan's graph, where they are known
+    Frame* frame = nullptr;                         // the pass as other sizes had it; may be null
+};
+
+// The dense configurations a plan's passes were told to take, by number of the pass.
+using DenseConfigs = std::map<size_t, std::string>;
+
+}  // namespace transfuse::cuda

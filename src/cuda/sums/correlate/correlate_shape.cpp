@@ -1,0 +1,157 @@
+#include "cuda/sums/correlate/correlate_shape.h"
+
+#include <algorithm>
+
+#include "algebra/integer.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t widest_span =
+    2 * CorrelateShape::depth;               // this step's positions, those of the turns, and the next step's
+constexpr int64_t longest_chain = 8192;      // tensor cores cut what they add towards zero
+constexpr int64_t accumulators = 160;        // registers of a thread that sums may take
+constexpr int64_t accumulators_strict = 64;  // each with its two parts beside it
+constexpr int64_t held = 200;                // of those and of numbers on their way to shared memory
+constexpr int64_t held_by_loaders = 64;      // of the latter, where other warps have the sums
+
+TapRange range_of(const Lattice& axis, int64_t k) {
+    TapRange range;
+    int64_t first = 0, last = axis.out - 1;
+    while (first < axis.out && !axis.input(first, k)) ++first;
+    while (last >= first && !axis.input(last, k)) --last;
+    if (first > last) return range;
+    range.first_o = first, range.first_i = *axis.input(first, k);
+    range.count = (last - first) / axis.period() + 1;
+    return range;
+}
+
+}  // namespace
+
+CorrelateShape::CorrelateShape(const Surroundings& s, ValueId id)
+    : x(s.plan.graph[id].args[0]),
+      g(s.plan.graph[id].args[1]),
+      sizes(s.plan.graph[id].type.shape),
+      s_(s),
+      graph_(s.plan.graph),
+      id_(id),
+      strict_(s.precision == Fp32Precision::strict && graph_[id].type.dtype == DType::f32) {
+    read_axes();
+}
+
+void CorrelateShape::read_axes() {
+    const Sizes &in = graph_[x].type.shape, &out = graph_[g].type.shape;
+    const auto& a = graph_[id_].attributes;
+    batch = in[0];
+    for (size_t i = 0; i + 2 < in.size(); ++i) {
+        Lattice axis;
+        axis.up = a.integers(Key::up)[i], axis.down = a.integers(Key::down)[i], axis.dil = a.integers(Key::dil)[i];
+        axis.offset = a.integers(Key::offset)[i], axis.taps = a.integers(Key::taps)[i];
+        axis.in = in[i + 2], axis.out = out[i + 2];
+        if (i + 3 == in.size()) {
+            row = axis;
+            break;
+        }
+        outer.push_back(axis);
+        outer_taps *= axis.taps;
+        ranges.emplace_back();
+        int64_t most = 0;
+        for (int64_t k = 0; k < axis.taps; ++k) {
+            ranges.back().push_back(range_of(axis, k));
+            most = std::max(most, ranges.back().back().count);
+        }
+        rows_of_image_ *= most;
+    }
+}
+
+bool CorrelateShape::arrange(std::string* why_not) {
+    auto refuse = [&](const char* why) {
+        if (why_not) *why_not = why;
+        return false;
+    };
+    if (graph_[id_].type.dtype == DType::f64) return refuse("float64 products");
+    if (numel(graph_[x].type.shape) >= int64_t{1} << 31 || numel(graph_[g].type.shape) >= int64_t{1} << 31)
+        return refuse("more than 2^31 elements");
+    if (!arrange_groups() && !arrange_warps(why_not)) return false;
+    row_pitch = pitch_of_rows();
+    const int64_t positions = batch * rows_of_image_ * row_pitch;
+    if (positions < 256) return refuse("few pixels");
+    if (positions >= int64_t{1} << 30) return refuse("more than 2^30 pixels");
+    row_tiles = ceil_div(sizes[1], rows), column_tiles = ceil_div(sizes[2], columns);
+    if (blocks() >= 1 << 24) return refuse("too many tiles");
+    choose_slices(positions);
+    return true;
+}
+
+// Tiles for warpgroups: their products have 64 rows, so fewer channels than half of them would be mostly zeros.
+bool CorrelateShape::arrange_groups() {
+    const bool turns_x = tap_bundles(row, 1, 1, widest_span).turns_x;
+    const int64_t of_turned = turns_x ? sizes[1] : sizes[2], of_still = turns_x ? sizes[2] : sizes[1];
+    by_groups = s_.target.has_wgmma() && !strict() && of_turned > 32 && of_still >= 8;
+    if (!by_groups) return false;
+    const int64_t tile = round_up(ceil_div(of_still, ceil_div(of_still, 128)), of_still > 64 ? 16 : 8);
+    rows = turns_x ? 64 : tile, columns = turns_x ? tile : 64;
+    if (bundle())
+        for (slots = 4; slots > 1; --slots)
+            if (shared_bytes() <= s_.target.shared_bytes) return true;
+    by_groups = false;
+    return false;
+}
+
+bool CorrelateShape::arrange_warps(std::string* why_not) {
+    auto refuse = [&](const char* why) {
+        if (why_not) *why_not = why;
+        return false;
+    };
+    rows = sizes[1] > 32 ? 64 : 32;
+    columns = sizes[2] > 64 ? 128 : sizes[2] > 32 || rows == 32 ? 64 : 32;
+    if (!bundle()) return refuse("a tap that meets nothing");
+    while (shared_bytes() > s_.target.shared_bytes && columns > 32) columns /= 2, bundle();
+    if (shared_bytes() > s_.target.shared_bytes) return refuse("little shared memory");
+    return true;
+}
+
+int64_t CorrelateShape::shared_bytes() const {
+    if (!by_groups) return 4 * (turned_tile() * ring_pitch + 2 * still_floats());
+    // At the end one warpgroup hands its sums to the other there.
+    const int64_t sums = static_cast<int64_t>(taps.turns()) * group_columns() / 2 * 128 * 4;
+    return std::max(barriers_at() + 16 * slots, halves_columns() ? 0 : sums);
+}
+
+// The taps of a row in bundles that registers hold; false where a tap is in none.
+bool CorrelateShape::bundle() {
+    const int64_t planes = row.advance() == 1 || row.period() != 1 ? columns : rows;
+    const int64_t a_turn = by_groups ? (planes > 64 ? planes / 2 : planes) / 2 : 8 * fragments();
+    const int64_t most = (strict() ? accumulators_strict : accumulators) / a_turn;
+    const int64_t staged = by_groups ? (held_by_loaders - 16) / (planes / 4)
+                                     : (held - 8 * fragments() * std::min<int64_t>(most, 4)) / (planes / 8);
+    taps = tap_bundles(row, static_cast<size_t>(std::clamp<int64_t>(most, 1, 8)),
+                       static_cast<size_t>(std::clamp<int64_t>(staged, 1, 4)), widest_span);
+    int64_t taken = 0;
+    for (const Bundle& bundle : taps.bundles)
+        for (const Plane& plane : bundle.planes)
+            for (const Turn& turn : plane.turns) taken += turn.tap >= 0;
+    return taken == row.taps;
+}
+
+int64_t CorrelateShape::pitch_of_rows() const {
+    const int64_t of_g = ceil_div(row.out, row.period()), of_x = ceil_div(row.in, row.advance());
+    return taps.turns_x ? std::max(of_g + taps.most_turn, of_x - taps.least_turn)
+                        : std::max(of_x + taps.most_turn, of_g - taps.least_turn);
+}
+
+int64_t CorrelateShape::blocks() const {
+    return sizes[0] * row_tiles * column_tiles * outer_taps * static_cast<int64_t>(taps.bundles.size());
+}
+
+// Enough blocks for the device, and chains short enough for the tensor cores.
+void CorrelateShape::choose_slices(int64_t positions) {
+    const int64_t wanted = ceil_div(4 * s_.target.multiprocessors, blocks());
+    int64_t most = std::max(wanted, ceil_div(positions, longest_chain));
+    most = std::max<int64_t>(1, std::min(most, positions / 256));
+    slice = s_.target.decide(round_up(ceil_div(positions, most), depth));
+    slices = ceil_div(positions, slice);
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,14 @@
+// The covariance of what a lattice's outputs meet, summed in fp64 from products of the input with itself.
+#pragma once
+
+#include <optional>
+
+#include "cuda/sums/moments/moments.h"
+
+namespace transfuse::cuda {
+
+// nullopt with a sentence in `why_not` where the pass is no such one.
+std::optional<GridProgram> generate_covariance(const Surroundings& surroundings, const Places& places,
+                                               std::string* why_not = nullptr);
+
+}  // namespace transfuse::cuda
