@@ -25,7 +25,7 @@ foreach(model seed_a seed_b seed_c seed_c_eval seed_d)
   expect(0 "plan \\(reference, f64\\) +max relative error [0-9.e+-]+  ok" check ${file} --seed 3 --flops 1e6)
 endforeach()
 expect(0 "plan for cpu:7" explain ${SOURCE}/examples/seed_a.tf --machine=cpu:7)
-expect(0 "pass 1: dense" explain ${SOURCE}/examples/seed_a.tf --machine h200 --without collapse,fold_scale)
+expect(0 "pass 1: dense" explain ${SOURCE}/examples/seed_a.tf --machine h200 --without collapse,weighted_collapse,fold_scale)
 
 expect(2 "usage")
 expect(2 "unknown command 'fly'" fly)

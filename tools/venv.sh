@@ -13,7 +13,7 @@ if [ "$install" = no ]; then
     exit 0
 fi
 
-folder=$(dirname "$(dirname "$python")")
+folder=${python%/bin/*}  # of the environment
 wanted=$(cat requirements.txt)
 [ -z "$torch" ] || wanted=$(echo "$wanted" | sed "s/^torch==.*/torch==$torch.*/")
 stamp=$folder/requirements-$(echo "$wanted" | sha256sum | cut -c1-16)
