@@ -6,7 +6,7 @@ source=$1
 scratch=$2
 rm -rf "$scratch"
 mkdir -p "$scratch/bin"
-for tool in sh cut sha256sum mktemp tail head rm env find grep; do
+for tool in sh cat cut sed sha256sum mktemp tail head rm env find grep; do
     ln -s "$(command -v "$tool")" "$scratch/bin/$tool"
 done
 command_that() { # NAME BODY
