@@ -7,6 +7,7 @@ import itertools
 import re
 import time
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -237,8 +238,9 @@ class Region:
             table.clear()
         fallback.warn(f"{self.name} could not run ({str(error).strip().splitlines()[0]})", set())
 
-    def settled_mode(self, leaves: tuple, sizes: tuple, grad: bool) -> int:
-        """The mode of a call in a compiled graph, where it is ours."""
+    def settled_mode(self, leaves: Sequence[torch.Tensor], sizes: Sequence[int], grad: bool) -> int:
+        """The mode of a call in a compiled graph, where it is ours (an operator is given lists)."""
+        leaves, sizes = tuple(leaves), tuple(sizes)
         mode = self.call_mode(leaves[0], grad)
         if self.frozen is not None and mode & library.FREEZE:
             mode = self.frozen.mode(mode, leaves)

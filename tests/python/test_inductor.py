@@ -13,7 +13,7 @@ from torch import nn
 
 import transfuse
 from transfuse import backend as transfuse_backend
-from transfuse import library, region_operators
+from transfuse import library, region, region_operators
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the tests
 pytestmark = pytest.mark.versions
@@ -80,6 +80,20 @@ def test_training_and_eval(last, no_fallback, monkeypatch):
     with torch.no_grad():
         assert_same(ours, plain, x, training=False)
     assert len(seen) == 3 and transfuse.report(ours).left == 4
+
+
+def test_where_pytorch_may_round_to_tf32(no_fallback, monkeypatch):
+    """What is asked of PyTorch once a size is found again by an operator's arguments, which are lists."""
+    asked = []
+    own = region.Region.call_mode
+    monkeypatch.setattr(region.Region, "call_mode", lambda *a: own(*a) | library.TF32 | library.TF32_BACKWARD)
+    monkeypatch.setattr(region, "uses_tf32", lambda eager, leaves, *_: asked.append(len(leaves)) or (False, False))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    model = Network()
+    plain, ours = copy.deepcopy(model).double(), compiled(model)
+    for _ in range(2):
+        assert_same(ours, plain, torch.randn(2, 3, 5, 6))
+    assert len(asked) == 1
 
 
 def test_other_sizes_are_no_other_graphs(no_fallback):
