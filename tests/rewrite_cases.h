@@ -47,10 +47,11 @@ inline std::vector<RewriteCase> rewrite_cases() {
     return found;
 }
 
-// Batches of 4 become 2, images of 48 x 48 become 5 x 6, and 96 x 96 10 x 12.
+// Batches of 4 become 2, images of 48 x 48 become 5 x 6, and 96 x 96 10 x 12, whole or cut in twos.
 inline Graph small(const RewriteCase& of, const std::string& dtype) {
     std::string text = std::regex_replace(of.text, std::regex("\\b48,48\\b"), "5,6");
     text = std::regex_replace(text, std::regex("\\b96,96\\b"), "10,12");
+    text = std::regex_replace(text, std::regex("\\b48,2,48,2\\b"), "5,2,6,2");
     text = std::regex_replace(text, std::regex("(input f32|shape=)\\[4,"), "$1[2,");
     return parse(std::regex_replace(text, std::regex("\\bf32\\b"), dtype));
 }

@@ -340,6 +340,7 @@ const std::vector<const Rule*>& all_rules() {
                            monotone_rules(),
                            statistics_rules(),
                            gate_rules(),
+                           rearrange_rules(),
                            permutation_rules(),
                            finish_rules()})
             for (const Rule& rule : table) list.push_back(&rule);
