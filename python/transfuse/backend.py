@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import weakref
 
 import torch
 from torch import nn
@@ -26,14 +27,18 @@ from transfuse.torch_private import (
     get_data,
 )
 
-# The last graphs that torch.compile handed us: what a report of a compiled model shows.
-_cuts: collections.deque[Cut] = collections.deque(maxlen=64)
+# The last graphs that torch.compile handed us, as long as they can be called: what a report of a compiled model shows.
+_cuts: collections.deque[weakref.ref[Cut]] = collections.deque(maxlen=64)
 _failures: collections.deque[str] = collections.deque(maxlen=64)
+
+
+def cuts() -> list[Cut]:
+    return [cut for each in _cuts if (cut := each()) is not None]
 
 
 def account(model: str) -> Report:
     """Every operator of those graphs, who runs it, and why."""
-    graphs = [graph_report(each, f"graph {i} of torch.compile") for i, each in enumerate(_cuts)]
+    graphs = [graph_report(each, f"graph {i} of torch.compile") for i, each in enumerate(cuts())]
     return Report(model, graphs, list(dict.fromkeys(_failures)))
 
 
@@ -179,12 +184,30 @@ def backend(
     if dryrun:
         if result is not None:
             print(Report("graph of torch.compile", [graph_report(result, "dry run")]))
-        return graph_module.forward
+        return _with(result, graph_module.forward)
     if chosen.rest == "inductor":
-        return _through_inductor(result, graph_module, example_inputs, chosen)
+        return _with(result, _through_inductor(result, graph_module, example_inputs, chosen))
     if result is None or not result.regions:
-        return graph_module.forward
-    return direct(result.graph_module)
+        return _with(result, graph_module.forward)
+    return _with(result, direct(result.graph_module))
+
+
+def _with(cut: Cut | None, call):
+    """A call that keeps what is known of its graph. Compiled code names regions by numbers, which keep nothing: they last as long as
+    the graph can be called, or a gradient be asked of what it gave."""
+    if cut is None:
+        return call
+    trains = torch.is_grad_enabled() and bool(cut.regions)
+
+    def run(*inputs):
+        results = call(*inputs)
+        if trains:
+            for tensor in (*results, *inputs):
+                if isinstance(tensor, torch.Tensor) and (grad_fn := tensor.grad_fn) is not None:
+                    grad_fn.metadata["transfuse"] = cut
+        return results
+
+    return run
 
 
 def _cut(graph_module: torch.fx.GraphModule, example_inputs: list, chosen: Options) -> Cut | None:
@@ -209,7 +232,7 @@ def _cut(graph_module: torch.fx.GraphModule, example_inputs: list, chosen: Optio
         raise RuntimeError(
             f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
         )
-    _cuts.append(result)
+    _cuts.append(weakref.ref(result))
     return result
 
 
@@ -225,7 +248,7 @@ def _through_inductor(result: Cut | None, graph_module: torch.fx.GraphModule, ex
                 inductor.keep_sources(made, graph_module)
                 return inductor.compiled(made, example_inputs, settings)
         except torch._dynamo.exc.RestartAnalysis:  # Dynamo begins anew, knowing more
-            _cuts.remove(result)
+            _cuts.pop()
             raise
         except Exception as error:
             _left(error, chosen, "a graph of torch.compile is compiled without ours")

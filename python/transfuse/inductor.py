@@ -72,7 +72,11 @@ def with_operators(graph_module: GraphModule, wants: list[bool], own_memory: boo
     input, whether a gradient may be asked for."""
     nodes = list(graph_module.graph.nodes)
     differentiable = _differentiable(nodes, wants)
-    regions = {node: region for node in nodes if (region := region_of(graph_module, node)) is not None}
+    regions, numbers = {}, {}
+    for node in nodes:
+        if (region := region_of(graph_module, node)) is not None:
+            device = value_of(node.args[0]).device.type
+            numbers[node], regions[node] = region_operators.numbered(region, device, own_memory)
     ours = {
         node for node, region in regions.items() if region.settle(*_made_up(node, region.leaf_count, differentiable))
     }
@@ -81,8 +85,7 @@ def with_operators(graph_module: GraphModule, wants: list[bool], own_memory: boo
         if node in ours:
             region, arguments = regions[node], [copies[a] for a in node.args]
             leaves, sizes = arguments[: region.leaf_count], arguments[region.leaf_count :]
-            number = region_operators.number(region, value_of(node.args[0]).device.type, own_memory)
-            copies[node] = graph.call_function(torch.ops.transfuse.region.default, (leaves, number, sizes))
+            copies[node] = graph.call_function(torch.ops.transfuse.region.default, (leaves, numbers[node], sizes))
         elif node in regions:
             copies[node] = _inlined(graph, regions[node].eager, [copies[a] for a in node.args])
         elif node.target is operator.getitem and isinstance(copies.get(node.args[0]), tuple):

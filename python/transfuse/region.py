@@ -93,6 +93,7 @@ class Region:
         self.on_cuda = False
         self.autocast = ("cpu", False, torch.bfloat16)  # in a compiled graph: where it was captured
         self.lean = False  # in a compiled graph: without scratch memory for the sake of speed
+        self.alike: dict[int, Region] = {}  # in compiled graphs: which runs in its place, being the same, by number
 
     @functools.cached_property
     def output_dtypes(self) -> list[torch.dtype]:

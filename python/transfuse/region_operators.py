@@ -15,27 +15,33 @@ what another build has left in Inductor's caches is not found.
 from __future__ import annotations
 
 import hashlib
+import weakref
 
 import torch
 
 from transfuse import library
+from transfuse.region import Region
 from transfuse.saved import MOST_COPIED, unsaved
 from transfuse.torch_private import multiplied_each, without_modes
 
-_regions: dict[int, object] = {}
+_regions: weakref.WeakValueDictionary[int, Region] = weakref.WeakValueDictionary()
 
 
-def number(region, device: str, own_memory: bool) -> int:
-    """A region's number, under which the operators find it. `own_memory`: calls keep no memory between them, for CUDA graphs."""
+def numbered(region: Region, device: str, own_memory: bool) -> tuple[int, Region]:
+    """A region's number, under which the operators find it, and whose it is: this one's or that of an equal one of another graph,
+    which is kept with it. `own_memory`: calls keep no memory between them, for CUDA graphs."""
     region.autocast = device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
     eager = f"{region.eager.code}{sorted(region.inputs)}{region.reach}{region.multiplied}{region.autocast}"
     what = f"{region.handle} {region.text} {eager} {region.options} {own_memory} {library.build()}"
     found = int.from_bytes(hashlib.sha256(what.encode()).digest()[:8], "big") >> 1
-    _regions[found] = region
     if own_memory:
         region.training_mode |= library.OWN_MEMORY
         region.inference_mode |= library.OWN_MEMORY
-    return found
+    known = _regions.setdefault(found, region)
+    if known is not region:
+        region.alike[found] = known
+        region.choices, region.modes, region.measured = known.choices, known.modes, known.measured
+    return found, known
 
 
 _operators = torch.library.Library("transfuse", "FRAGMENT")

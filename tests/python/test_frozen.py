@@ -12,7 +12,7 @@ from decoder import Decoder, optimized, same
 from torch import nn
 
 import transfuse
-from transfuse import library
+from transfuse import backend, library
 
 
 def regions(ours):
@@ -44,6 +44,27 @@ def test_deleted_models_give_their_memory_back():
         with pytest.raises(library.CompileError, match="no Transfuse program"):
             library.describe(handle)
     assert resident() - before < 24 << 20  # of 8 times 6 MB of weights, prepared
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("rest", ["inductor", "eager"])
+def test_compiled_models_give_their_memory_back(rest):
+    """What was prepared goes with the model, the program with the compiled code, which Dynamo keeps for longer."""
+    torch._dynamo.reset(), backend.reset()
+    model = large()
+    ours = torch.compile(model, backend="transfuse", options={"freeze": True, "never_slower": False, "rest": rest})
+    with torch.no_grad():
+        ours(torch.randn(1, 128, 4, 4))
+    handle = backend.cuts()[-1].regions[0].handle
+    assert library.describe(handle)["executables"] != []
+    del model, ours
+    gc.collect()
+    assert library.describe(handle)["executables"] == []
+    torch._dynamo.reset()
+    gc.collect()
+    with pytest.raises(library.CompileError, match="no Transfuse program"):
+        library.describe(handle)
+    assert transfuse.report(lambda x: x).graphs == []
 
 
 CHANGES = {
