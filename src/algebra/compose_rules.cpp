@@ -4,7 +4,6 @@
 #include "algebra/collapse.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
-#include "algebra/verdicts.h"
 #include "graph/infer.h"
 
 namespace transfuse {
@@ -61,8 +60,7 @@ bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const Lattices& 
         products *= static_cast<double>(composed[a].products()), before *= static_cast<double>(apart[a].products());
         work *= static_cast<double>(composed[a].taps), read *= static_cast<double>(apart[a].out);
     }
-    return cheaper(work <= thin ||
-                   2 * dearer * products <= 2 * before + (shared ? 0.5 * r.prices().stored_from * read : 0));
+    return work <= thin || 2 * dearer * products <= 2 * before + (shared ? 0.5 * r.prices().stored_from * read : 0);
 }
 
 // The lattice y and the pool `id` behind it as one, of the type 16 bits are widened to; −1 where they are none.

@@ -5,7 +5,6 @@
 
 #include "algebra/rule.h"
 #include "algebra/terms.h"
-#include "algebra/verdicts.h"
 #include "graph/infer.h"
 
 namespace transfuse {
@@ -51,7 +50,7 @@ ValueId parts_of_lattice(Rewriter& r, ValueId id) {
     if (!r.forks() || r.is_loaded() || !collect(r, id, parts, 6) || parts.slices.size() < 2) return -1;
     const ValueId y = parts.whole;
     if (r.uses(y) != static_cast<int>(parts.slices.size()) || r.shape(r.arg(y, 1))[0] != 1) return -1;
-    if (!cheaper(product(r.shape(r.arg(y, 0))) < product(r.shape(y)))) return -1;
+    if (product(r.shape(r.arg(y, 0))) >= product(r.shape(y))) return -1;
     const Lattices axes = axes_of(r, y);
     std::vector<ValueId> made;
     for (ValueId s : parts.slices) {

@@ -8,12 +8,9 @@
 #include "algebra/cost.h"
 #include "algebra/lower.h"
 #include "algebra/rule.h"
-#include "algebra/verdicts.h"
 #include "transfuse/error.h"
 
 namespace transfuse {
-
-thread_local Verdicts* verdicts = nullptr;
 
 namespace {
 
@@ -76,7 +73,7 @@ ValueId improve(Rewriter& r, ValueId id, const Rules& rules, const Cost& rest) {
             r.hold(next);
             r.release(id);
             r.drop_unused();
-            const bool dearer = options.heed_cost && !rule->any_cost && !lowering && !cheaper(r.total() < before);
+            const bool dearer = options.heed_cost && !rule->any_cost && !lowering && !(r.total() < before);
             const bool forked =
                 !options.forks && rule->family != Family::expand && r.total().convolutions > before.convolutions;
             if (dearer || forked) {
@@ -257,7 +254,7 @@ Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptio
         int ignored = 0;
         Derivation other = derive(graph, lowered, others, ignored);
         const Cost now = cost(best.rewritten), then = cost(other.rewritten);
-        if (!cheaper(dearness(other.rewritten) < dearness(best.rewritten))) return;
+        if (dearness(other.rewritten) >= dearness(best.rewritten)) return;
         if (!lowered) other.steps.push_back({"weighed", what, now, then});
         best = std::move(other);
     };
@@ -297,8 +294,8 @@ Derivation rewrite(const Graph& graph, const Lowered* lowered, const RewriteOpti
                            [](const Node& node) { return node.op == Op::box_sums || node.op == Op::covariance; });
     };
     if (sums(other.rewritten) || convolutions(other.rewritten) > convolutions(graph)) return derivation;
-    if (!cheaper(thickness(other.rewritten) >= options.prices.stored_from)) return derivation;
-    return cheaper(objective(other.rewritten) <= objective(derivation.rewritten)) ? other : derivation;
+    if (thickness(other.rewritten) < options.prices.stored_from) return derivation;
+    return objective(other.rewritten) <= objective(derivation.rewritten) ? other : derivation;
 }
 
 }  // namespace

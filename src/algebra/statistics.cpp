@@ -6,7 +6,6 @@
 #include "algebra/lags.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
-#include "algebra/verdicts.h"
 
 namespace transfuse {
 
@@ -91,7 +90,7 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
         extent.push_back(axis.out), taps.push_back(axis.taps);
         if (static_cast<double>(patch) * static_cast<double>(patch * w[0] * w[2]) > prices.quadratic_form) return -1;
     }
-    if (!cheaper(prices.covariance * summed <= multiplied)) return -1;
+    if (prices.covariance * summed > multiplied) return -1;
     const Node node = r[id];
     const ValueId c = rows_of(r,
                               r.add(Op::covariance, {r.arg(y, 0)},
