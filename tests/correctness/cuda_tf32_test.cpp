@@ -7,20 +7,18 @@
 namespace transfuse::cuda {
 namespace {
 
-// Whether the first dense pass multiplies in TF32. decisions: as for a file.
-bool rounds(const std::string& lines, Decisions* decisions = nullptr) {
+// Whether the first dense pass multiplies in TF32.
+bool rounds(const std::string& lines) {
     const Plan planned = plan(rewrite(parse("graph g {\n" + lines + "}\n")).rewritten, Machine::h200());
     Strides strides;
     for (const Node& node : planned.graph.nodes()) strides.push_back(contiguous_strides(node.type.shape));
-    Target target;
-    target.decisions = decisions;
     for (const Pass& pass : planned.passes) {
         if (pass.kind != PassKind::dense) continue;
         const Surroundings around{.plan = planned,
                                   .pass = pass,
                                   .strides = strides,
                                   .precision = Fp32Precision::tf32,
-                                  .target = target,
+                                  .target = {},
                                   .aligned = true,
                                   .config = {}};
         std::string why_not;
@@ -44,16 +42,6 @@ TEST(CudaTf32, IsTakenWhereItPays) {
         rounds("%x = input f32[1,64,2,4,4]\n  %w = param f32[64,48,3,3,3]\n"
                "  %y = conv_transpose(%x, %w)\n  return %y\n"))
         << "so small that three products hide behind two launches";
-}
-
-// cuDNN often multiplies groups in fp32: who runs a program can ask, a file cannot.
-TEST(CudaTf32, OfGroupsIsForThoseWhoCanAsk) {
-    const std::string groups =
-        "%x = input f32[16,128,64,64]\n  %w = param f32[128,48,4,4]\n"
-        "  %y = conv_transpose(%x, %w) groups=2\n  return %y\n";
-    Decisions decisions;
-    EXPECT_TRUE(rounds(groups));
-    EXPECT_FALSE(rounds(groups, &decisions));
 }
 
 // Sixteen weights just below a power of two lose less by rounding than their sum does.

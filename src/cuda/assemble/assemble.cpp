@@ -42,7 +42,7 @@ public:
           target_(for_sizes_of(plan, target, known)),
           configs_(configs),
           parameters_(parameter_values(plan.graph)),
-          placement_(plan, options, aligned, target_.has_wgmma() && target_.texts() == Texts::own),
+          placement_(plan, options, aligned, target_.has_wgmma() && !target_.any_size),
           context_{plan,        options,    target_, aligned,
                    parameters_, placement_, known,   known ? known->frames_of(plan) : nullptr},
           first_(!plan.passes.empty() && plan.passes[0].kind == PassKind::prepare ? 1 : 0) {}
@@ -73,7 +73,7 @@ private:
     }
 
     // Tiles of a pass depend on nothing that is decided for another: where there are many, and choosing a tile and
-    // writing its text takes long, several threads generate them. (Decisions are recorded in order.) By pass.
+    // writing its text takes long, several threads generate them. By pass.
     std::vector<std::optional<Tiles>> all_tiles_ahead() const {
         constexpr size_t few = 4;
         std::vector<std::optional<Tiles>> tiles(plan_.passes.size());
@@ -81,7 +81,7 @@ private:
         passes.reserve(plan_.passes.size());
         for (size_t p = first_; p < plan_.passes.size(); ++p)
             if (takes_tiles(context_, p, config_of(p))) passes.push_back(p);
-        if (target_.stated() || passes.size() < few) return tiles;
+        if (passes.size() < few) return tiles;
         side_by_side_when_long(passes.size(), [&](size_t k) {
             tiles[passes[k]] = tiles_ahead(context_, passes[k], config_of(passes[k]));
         });
@@ -215,9 +215,8 @@ private:
         }
     }
 
-    // Where formulas of the sizes are wanted, which lives meet and which scratch is the largest must not matter.
     void place_buffers(const std::vector<bool>& met) {
-        const Placement::Room room = placement_.place_buffers(met, target_.stated());
+        const Placement::Room room = placement_.place_buffers(met);
         assembly_.workspace_bytes = static_cast<size_t>(room.workspace);
         assembly_.kept_bytes = static_cast<size_t>(room.kept);
     }
@@ -232,12 +231,9 @@ private:
         }
     }
 
-    // Scratch lies behind the buffers; passes follow each other on one stream, so they share it. (Which of them is the
-    // largest depends on sizes: where formulas are wanted, each has its own.)
+    // Scratch lies behind the buffers; passes follow each other on one stream, so they share it.
     void bind(Program program, size_t pass, std::optional<int64_t> scratch = {}) {
-        const size_t scratch_begin =
-            target_.stated() ? scratch_begins_.try_emplace(pass, scratch_bytes_).first->second : 0;
-        const int64_t scratch_at = scratch.value_or(static_cast<int64_t>(assembly_.workspace_bytes + scratch_begin));
+        const int64_t scratch_at = scratch.value_or(static_cast<int64_t>(assembly_.workspace_bytes));
         for (Launch& launch : program.launches) {
             BoundLaunch bound{std::move(launch), {}, pass};
             if (!options_.freeze) bound.launch.parameters_only = false;
@@ -246,7 +242,7 @@ private:
                 if (argument.kind != Argument::Kind::bytes) bound.addresses.push_back(address_of(argument, scratch_at));
             assembly_.launches.push_back(std::move(bound));
         }
-        if (!scratch) scratch_bytes_ = std::max(scratch_bytes_, scratch_begin + whole_lines(program.scratch_bytes));
+        if (!scratch) scratch_bytes_ = std::max(scratch_bytes_, whole_lines(program.scratch_bytes));
     }
 
     const Packed& packed_for(size_t pass) const {
@@ -293,7 +289,6 @@ private:
     Assembly assembly_;
     std::vector<Packed> packed_;  // in order of the passes
     size_t scratch_bytes_ = 0;
-    std::map<size_t, size_t> scratch_begins_;  // of each pass
 };
 
 }  // namespace

@@ -83,7 +83,7 @@ DenseText text_of(const Surroundings& around, const Request& request, const Cut&
     const auto source = [](std::string text) {
         return std::make_shared<const Source>(Source{std::string(dense_entry), std::move(text), {}});
     };
-    if (!around.written || around.target.stated()) return {source(write()), pack()};
+    if (!around.written) return {source(write()), pack()};
     Written& written = *around.written;
     const auto schedule = cut.found ? cut.schedule
                                     : written.schedules.get(schedule_key(request.problem, request.needs, cut.config,
@@ -240,18 +240,15 @@ std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, dou
         0.7;  // of the other's time: what is estimated .32 and .66 of it was measured .43 and .68
     // Products of 16 bits leave nothing to gain.
     if (around.plan.graph[around.plan.graph[around.pass.anchor].args[0]].type.dtype != DType::f32) return std::nullopt;
-    const Target& target = around.target;
-    return target.attempt([&]() -> std::optional<DenseProgram> {
-        if (than <= 0 && !target.repeats()) return std::nullopt;
-        for (Family family : families(around)) {
-            const auto asked = read_asked(around, family, nullptr);
-            const ApartAxes axes = target.decide(asked ? axes_apart(asked->problem, around.plan.machine) : 0);
-            if (!axes) continue;
-            if (auto program = generate(around, family, nullptr, {.apart = axes}))
-                return target.repeats() || program->seconds < clearly * than ? std::move(program) : std::nullopt;
-        }
-        return std::nullopt;
-    });
+    if (than <= 0) return std::nullopt;
+    for (Family family : families(around)) {
+        const auto asked = read_asked(around, family, nullptr);
+        const ApartAxes axes = asked ? axes_apart(asked->problem, around.plan.machine) : 0;
+        if (!axes) continue;
+        if (auto program = generate(around, family, nullptr, {.apart = axes}))
+            return program->seconds < clearly * than ? std::move(program) : std::nullopt;
+    }
+    return std::nullopt;
 }
 
 std::optional<DenseProgram> generate_dense_relaid(const Surroundings& around, double than) {

@@ -208,7 +208,7 @@ Lanes Emitter::compute(ValueId id, const Index& index) {
     const bool sums = fold_of->combine != Fold::Combine::max && fold_of->combine != Fold::Combine::min;
     // One sum of many terms collects their roundings. (PyTorch forms products in one sum as well, sums in several.)
     const bool many = fold_of->trips() > (is_reduction(node.op) ? 8 : 64);
-    const bool wide = wide_ || (sums && many) || parameters_.stated() || node.type.dtype == DType::f64;
+    const bool wide = wide_ || (sums && many) || node.type.dtype == DType::f64;
     return serial(*fold_of, wide, lanes);
 }
 

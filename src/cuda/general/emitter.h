@@ -124,7 +124,7 @@ private:
     std::string memo_key(ValueId id, const Index& index) const;
     Lanes compute(ValueId id, const Index& index);
     std::string constant(double value, Real real) {
-        return parameters_.lasting() ? parameters_.real(value, real == Real::f64) : literal(value, real);
+        return parameters_.any_size() ? parameters_.real(value, real == Real::f64) : literal(value, real);
     }
     Lanes load(ValueId id, const Place& place, const Index& index);
     Lanes pointwise(const Node& node, const Index& index);

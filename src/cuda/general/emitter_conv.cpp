@@ -34,11 +34,11 @@ Coordinate Emitter::met(const Lattice& axis, const Coordinate& o, const Coordina
         let_index(minus(plus(times(number(axis.down), o.text), number(axis.offset)), times(number(axis.dil), k.text)))
             .text;
     const Coordinate i = axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
-    // No test where every tap of every output lies inside (windows side by side); sizes that are stated may change.
+    // No test where every tap of every output lies inside (windows side by side).
     const int64_t last = axis.down * (axis.out - 1) + axis.offset;
     if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
     if (axis.offset < axis.dil * (axis.taps - 1)) need(reach + " >= 0");
-    if (parameters_.stated() || last >= axis.up * axis.in) need(i.text + " < " + extent);
+    if (last >= axis.up * axis.in) need(i.text + " < " + extent);
     return i;
 }
 
@@ -163,96 +163,36 @@ Fold Emitter::correlate_fold(ValueId id, const Index& index) {
     return fold;
 }
 
-namespace {
-
-// What taps do to one axis: w'[r] = Σ_k matrix[r, k]·w[k].
-struct AxisTaps {
-    size_t axis;
-    int64_t columns;
-    std::vector<double> matrix;
-
-    // After what was done to it before.
-    void behind(int64_t inner_columns, const std::vector<double>& inner) {
-        const int64_t rows = static_cast<int64_t>(matrix.size()) / columns;
-        std::vector<double> product(static_cast<size_t>(rows * inner_columns), 0.0);
-        for (int64_t r = 0; r < rows; ++r)
-            for (int64_t k = 0; k < columns; ++k)
-                for (int64_t c = 0; c < inner_columns; ++c)
-                    product[static_cast<size_t>(r * inner_columns + c)] +=
-                        matrix[static_cast<size_t>(r * columns + k)] *
-                        inner[static_cast<size_t>(k * inner_columns + c)];
-        matrix = std::move(product), columns = inner_columns;
-    }
-    bool ones() const {
-        return std::all_of(matrix.begin(), matrix.end(), [](double entry) { return entry == 1; });
-    }
-};
-
-}  // namespace
-
-// x where it is taken, else 0, whatever x is. A choice between the two would be a branch to the compiler, with the load
-// behind it.
-static std::string taken(const std::string& when, const std::string& x, Real real, std::string& code) {
-    if (real == Real::f64) return "(" + when + " ? " + x + " : 0.0)";
-    const std::string function =
-        "static __device__ __forceinline__ float tf_taken(bool taken, float x) { return "
-        "__uint_as_float(__float_as_uint(x) & "
-        "-(unsigned)taken); }\n";
-    if (code.find(function) == std::string::npos) code += function;
-    return "tf_taken(" + when + ", " + x + ")";
-}
-
-// Taps of several axes, one after another, as one sum where the text is for a reader: matrices of an axis are
-// multiplied here.
+// Taps of one axis: w'[r] = Σ_k matrix[r, k]·w[k].
 Fold Emitter::taps_fold(ValueId id, const Index& index) {
-    std::vector<AxisTaps> axes;
-    ValueId w = id;
-    do {
-        const Node& taps = graph_[w];
-        const auto axis = static_cast<size_t>(taps.attributes.integer(Key::axis));
-        const std::vector<double>& matrix = taps.attributes.numbers(Key::matrix);
-        w = taps.args[0];
-        const int64_t columns = graph_[w].type.shape[axis];
-        const auto known = std::find_if(axes.begin(), axes.end(), [&](const AxisTaps& a) { return a.axis == axis; });
-        if (known == axes.end())
-            axes.push_back({axis, columns, matrix});
-        else
-            known->behind(columns, matrix);
-    } while (parameters_.stated() && graph_[w].op == Op::taps && !places_.contains(w));
+    const Node& taps = graph_[id];
+    const auto axis = static_cast<size_t>(taps.attributes.integer(Key::axis));
+    const std::vector<double>& matrix = taps.attributes.numbers(Key::matrix);
+    const ValueId w = taps.args[0];
+    const int64_t columns = graph_[w].type.shape[axis];
+    const bool ones = std::all_of(matrix.begin(), matrix.end(), [](double entry) { return entry == 1; });
     const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
+    const std::string entries = ones ? "" : table(matrix, real);
     Fold fold;
-    std::vector<std::string> tables;
-    for (const AxisTaps& axis : axes) {
-        fold.loops.push_back({axis.columns, false});
-        tables.push_back(axis.ones() ? "" : table(axis.matrix, real));
-    }
-    fold.term = [this, w, axes, index, tables, real](const std::vector<Coordinate>& loop,
-                                                     const std::function<void(const Lanes&)>& take) {
+    fold.loops.push_back({columns, false});
+    fold.term = [this, w, axis, columns, index, entries, real](const std::vector<Coordinate>& loop,
+                                                               const std::function<void(const Lanes&)>& take) {
         Index at = index;
-        std::string product;
-        for (size_t j = 0; j < axes.size(); ++j) {
-            at[axes[j].axis] = loop[j];
-            const std::string entry =
-                "[" + plus(times(index[axes[j].axis].text, number(axes[j].columns)), loop[j].text) + "]";
-            if (!tables[j].empty()) product += (product.empty() ? "" : " * ") + tables[j] + entry;
+        at[axis] = loop[0];
+        std::string factor;
+        if (!entries.empty()) {
+            const std::string entry = plus(times(index[axis].text, number(columns)), loop[0].text);
+            factor = let(std::string(real_name(real)), {entries, "[", entry, "]"}, "m");
+            open({"if (", factor, " != 0)"});
         }
-        const std::string factor = product.empty() ? "" : let(std::string(real_name(real)), product, "m");
-        // Loops for a reader are unrolled by the compiler: loads under a question would wait for each other.
-        const bool asks = !factor.empty() && !parameters_.stated();
-        if (asks) open({"if (", factor, " != 0)"});
         const Lanes x = value(w, at);
         Lanes term;
         term.real = x.real == Real::f64 || real == Real::f64 ? Real::f64 : Real::f32;
-        for (const std::string& text : x.text) {
-            if (factor.empty())
-                term.text.push_back("(" + std::string(real_name(term.real)) + ")" + text);
-            else if (asks)
-                term.text.push_back(text + " * " + factor);
-            else
-                term.text.push_back(taken(factor + " != 0", text, x.real, tables_) + " * " + factor);
-        }
+        for (const std::string& text : x.text)
+            term.text.push_back(factor.empty() ? "(" + std::string(real_name(term.real)) + ")" + text
+                                               : text + " * " + factor);
         take(term);
-        if (asks) close();
+        if (!factor.empty()) close();
     };
     fold.finish = [this, id](const Lanes& folded) { return in_type_of(id, folded); };
     return fold;

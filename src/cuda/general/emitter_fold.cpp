@@ -295,7 +295,7 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
     Fold fold;
     fold.combine = partials.moments ? Fold::Combine::moments : combine_of(node.op);
     fold.loops.push_back(
-        {partials.slots, partials.slots > 4 || parameters_.apart(), parameters_.apart()});  // few: written out
+        {partials.slots, partials.slots > 4 || parameters_.any_size(), parameters_.any_size()});  // few: written out
     const std::string storage(storage_name(place.storage));
     std::string offset = "0";
     for (size_t a = 0; a < index.size(); ++a)

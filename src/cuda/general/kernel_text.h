@@ -16,7 +16,7 @@ public:
         : values_(s.parameters ? *s.parameters : parameter_values(s.plan.graph)),
           wide_index_(wide_index),
           written_(s.written),
-          parameters(wide_index, s.target.texts()),
+          parameters(wide_index, s.target.any_size),
           emitter(s.plan.graph, values_, places, parameters, body, tables_, false, vector) {}
     KernelText(const KernelText&) = delete;
     KernelText& operator=(const KernelText&) = delete;

@@ -46,16 +46,12 @@ private:
             if (is_view(op) != (op == Op::reshape)) return;
             const auto placed = places_.find(arg);
             if (placed != places_.end() && !placed->second.partials) return;
-            if (!decide(sink.place.strides == contiguous_strides(node.type.shape))) return;
+            if (sink.place.strides != contiguous_strides(node.type.shape)) return;
             sink.value = arg;
             sink.place.strides = contiguous_strides(graph_[arg].type.shape);
         }
     }
 
-    template <class T>
-    T decide(T chosen) const {
-        return request_.target.decide(chosen);
-    }
     bool is_kept(ValueId v) const { return keeping_.kept.contains(v); }
 
     // Ascending: operands first. Of reductions side by side, variances first: a mean can share their reading.
@@ -83,7 +79,7 @@ private:
         const int64_t elements = numel(graph_[root].type.shape);
         job.terms = job.fold >= 0 ? terms_of(graph_, job.fold, places_) : 1;
         job.work = work_of(root, static_cast<double>(elements));
-        job.wide = decide(request_.exact && job.work <= 1 << 25 && elements <= 1 << 20);
+        job.wide = request_.exact && job.work <= 1 << 25 && elements <= 1 << 20;
         job.splits = job.fold >= 0 && job.fold == root ? splits_of(request_, root) : 1;
         job.rows = job.fold >= 0 && is_reduction(graph_[job.fold].op) && !places_.contains(job.fold) &&
                    reduces_last(graph_, job.fold);
@@ -107,7 +103,7 @@ private:
             job.terms = std::max(job.terms, terms_of(graph_, fold, places_));
             job.work += work_of(fold, static_cast<double>(elements));
         }
-        job.wide = decide(request_.exact && job.work <= 1 << 25 && elements <= 1 << 20);
+        job.wide = request_.exact && job.work <= 1 << 25 && elements <= 1 << 20;
         jobs_.push_back(job);
     }
 
@@ -115,12 +111,12 @@ private:
     void keep(Job& job) {
         const int64_t elements = numel(graph_[job.root].type.shape);
         const DType dtype = graph_[job.root].type.dtype;
-        const bool fine = decide(dtype == DType::f64 || job.splits > 1 || elements <= 1 << 20);
+        const bool fine = dtype == DType::f64 || job.splits > 1 || elements <= 1 << 20;
         const int64_t components = Emitter::components(combine_of(graph_[job.root].op));
         const int64_t parts = job.splits > 1 ? job.splits * components : 1;
         // Read back from where it was stored, unless it was rounded there and is small.
-        const bool in_sink = sinks_.contains(job.root) && job.splits == 1 &&
-                             decide(!job.wide || dtype == DType::f64 || elements > 1 << 16);
+        const bool in_sink =
+            sinks_.contains(job.root) && job.splits == 1 && (!job.wide || dtype == DType::f64 || elements > 1 << 16);
         Place place = in_sink ? sinks_.at(job.root)[0] : new_scratch(job.root, fine ? DType::f64 : DType::f32, parts);
         place.read_only = false;
         if (job.splits > 1)
@@ -157,7 +153,7 @@ private:
         Job job;
         job.root = extra.root, job.extra = &extra;
         job.work = is_kept(extra.root) ? extra.elements : work_of(extra.root, extra.elements);
-        job.wide = decide(request_.exact && job.work <= 1 << 25);
+        job.wide = request_.exact && job.work <= 1 << 25;
         job.level = level_above(is_kept(extra.root) ? std::set{extra.root} : depends_on(extra.root));
         jobs_.push_back(job);
     }
@@ -247,7 +243,6 @@ private:
             int end = level + 1;
             if (work[static_cast<size_t>(level)] <= small)
                 while (end < levels && work[static_cast<size_t>(end)] <= small) ++end;
-            end = decide(end);
             std::vector<std::vector<const Job*>> stages;
             for (int l = level; l < end; ++l) {
                 stages.emplace_back();

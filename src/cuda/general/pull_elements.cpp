@@ -23,7 +23,7 @@ int PullWriter::element_vector(const Job& job, const std::vector<size_t>& order,
     const Sizes& shape = graph_[job.root].type.shape;
     const size_t inner = order.back();
     const auto width = static_cast<int>(16 / bytes(place.storage));
-    if (decide(!place.aligned || place.strides[inner] != 1 || shape[inner] % width != 0)) return 1;
+    if (!place.aligned || place.strides[inner] != 1 || shape[inner] % width != 0) return 1;
     for (size_t a = 0; a < shape.size(); ++a)
         if (a != inner && shape[a] != 1 && place.strides[a] % width != 0) return 1;
     return vectorises(job.root, places) ? width : 1;

@@ -34,9 +34,9 @@ void PullWriter::group_job(const Job& job, const Shape& shape, const Places& pla
     const auto fold = emitter.fold(job.fold, *at_fold);
     require(fold.has_value(), "CUDA: ", name(graph_[job.fold].op), " is no fold");
 
-    const bool wide = decide(job.wide || fold->trips() > 64 || graph_[job.fold].type.dtype == DType::f64);
+    const bool wide = job.wide || fold->trips() > 64 || graph_[job.fold].type.dtype == DType::f64;
     const auto accumulator = emitter.declare(fold->combine, wide, 1);
-    if (job.splits == 1 && lies_in_slots(job.fold, places) && !request_.target.stated())
+    if (job.splits == 1 && lies_in_slots(job.fold, places))
         add_slots(emitter, *fold, accumulator, slice, shape);
     else
         write_terms(emitter, *fold, accumulator, slice, shape, job, split, vector);
@@ -97,12 +97,9 @@ void PullWriter::finish_job(const Job& job, const Shape& shape, const Places& pl
     for (ValueId fold : job.folds) {
         at_fold.push_back(index_of(fold));
         folds.push_back(*emitter.fold(fold, at_fold.back()));
-        const bool wide = decide(job.wide || folds.back().trips() > 64 || graph_[fold].type.dtype == DType::f64);
+        const bool wide = job.wide || folds.back().trips() > 64 || graph_[fold].type.dtype == DType::f64;
         accumulators.push_back(emitter.declare(folds.back().combine, wide, 1));
-        if (request_.target.stated())  // in files that are read, the few lines
-            write_terms(emitter, folds.back(), accumulators.back(), slice, shape, job, "0", 1);
-        else
-            add_slots(emitter, folds.back(), accumulators.back(), slice, shape);
+        add_slots(emitter, folds.back(), accumulators.back(), slice, shape);
     }
     combine(emitter, accumulators, lane, slice, shape);
     emitter.open({"if (", slice, " == 0 && ", own, " < ", total_text, ")"});
@@ -125,12 +122,12 @@ void PullWriter::finish_job(const Job& job, const Shape& shape, const Places& pl
 
 // Lanes along the innermost loop of the fold, where the operand is contiguous there.
 int PullWriter::fold_vector(const Job& job, const Places& places) const {
-    if (decide(!job.rows || job.terms < 1024)) return 1;
+    if (!job.rows || job.terms < 1024) return 1;
     const ValueId source = graph_[job.fold].args[0];
     if (!vectorises(source, places)) return 1;
     const Type& type = graph_[source].type;
     const int64_t width = bytes(type.dtype) == 2 ? 8 : bytes(type.dtype) == 8 ? 2 : 4;
-    return decide(type.shape.back() % width == 0 ? width : 1);
+    return type.shape.back() % width == 0 ? width : 1;
 }
 
 // One loop over this thread's share of the terms.

@@ -59,8 +59,7 @@ private:
             const double each = node.op == Op::logsumexp || moments ? exponential : 1;
             const bool shared = (terms * each >= 64 && can_be_shared(graph_, v, places_) && elements < 1 << 18) ||
                                 (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(graph_, v));
-            keep = request_.target.decide(keep);
-            if (request_.target.decide(shared)) folds_.insert(v);
+            if (shared) folds_.insert(v);
         }
         if (keep) result_.kept.insert(v);
         if (placed) return;
@@ -144,12 +143,9 @@ private:
             found.push_back(std::move(all));
         }
         std::erase_if(found, [&](const Finish& all) {
-            // In files that are read, sums are a line each, and the stages behind them few.
-            const bool sums = std::none_of(all.folds.begin(), all.folds.end(),
-                                           [&](ValueId fold) { return places_.at(fold).partials->moments; });
             const bool alone =
                 all.folds.size() == 1 && all.sinks.size() == 1 && end_of_chain(all.folds[0]) == all.sinks[0];
-            return alone || all.folds.size() > most_folds || (sums && request_.target.stated()) ||
+            return alone || all.folds.size() > most_folds ||
                    std::any_of(all.folds.begin(), all.folds.end(), [&](ValueId fold) { return apart.contains(fold); });
         });
         for (const Finish& all : found)

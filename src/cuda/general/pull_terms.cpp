@@ -73,8 +73,8 @@ int64_t splits_of(const PullRequest& request, ValueId fold) {
     const int64_t per_block = rows ? 1 : 32, slices = rows ? 256 : 8;
     const int64_t blocks = ceil_div(numel(graph[fold].type.shape), per_block);
     const int64_t wanted = 8 * request.target.multiprocessors;
-    if (request.target.decide(blocks * 4 > wanted || terms < slices * 64)) return 1;
-    return request.target.decide(std::max<int64_t>(1, std::min(terms / (slices * 32), ceil_div(wanted, blocks))));
+    if (blocks * 4 > wanted || terms < slices * 64) return 1;
+    return std::max<int64_t>(1, std::min(terms / (slices * 32), ceil_div(wanted, blocks)));
 }
 
 }  // namespace transfuse::cuda

@@ -46,7 +46,7 @@ Launch PullWriter::write(const std::vector<std::vector<const Job*>>& stages, int
         shared_doubles_ ? "    __shared__ double tf_shared[" + number(shared_doubles_) + "];\n" : "";
     Launch launch;
     const bool clusters = request_.target.arch >= 90;
-    const int64_t blocks = staged ? request_.target.decide(std::min<int64_t>(most, clusters ? 8 : 1)) : most;
+    const int64_t blocks = staged ? std::min<int64_t>(most, clusters ? 8 : 1) : most;
     launch.cluster = staged && clusters ? static_cast<uint32_t>(blocks) : 1;
     launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
     launch.block = {threads, 1, 1};
@@ -104,21 +104,16 @@ bool PullWriter::vectorises(ValueId v, const Places& places, int depth) const {
 PullWriter::Shape PullWriter::shape_of(const Job& job, const Places& places) const {
     Shape shape;
     const Sizes& extents = graph_[job.root].type.shape;
-    auto count = [&](int chosen) {  // what other sizes decided in its place may be none
-        const int decided = decide(chosen);
-        require(decided > 0, "CUDA: these sizes ask for other decisions than those that were recorded");
-        return decided;
-    };
     shape.order = job.destinations.empty() ? memory_order(extents, contiguous_strides(extents))
                                            : memory_order(extents, job.destinations[0].strides);
     if (job.fold < 0) {
         shape.vector = element_vector(job, shape.order, places);
     } else if (job.rows) {
-        shape.slices = count(job.terms <= 2048 && job.splits == 1 ? 32 : threads);
+        shape.slices = job.terms <= 2048 && job.splits == 1 ? 32 : threads;
         shape.outputs = threads / shape.slices;
     } else {
         // Eight neighbours fill a sector; more where there are blocks enough.
-        shape.outputs = count(numel(extents) * job.splits < 1 << 15 ? 8 : 32);
+        shape.outputs = numel(extents) * job.splits < 1 << 15 ? 8 : 32;
         shape.slices = threads / shape.outputs;
     }
     return shape;
@@ -172,7 +167,7 @@ void PullWriter::write_job(const Job& job, const std::string& block) {
 
 Launch write_kernel(const PullRequest& request, const std::vector<std::vector<const Job*>>& stages, const Places& kept,
                     int serial) {
-    const bool wide_index = request.target.decide(needs_wide_index(request, stages));
+    const bool wide_index = needs_wide_index(request, stages);
     return PullWriter(request, kept, wide_index).write(stages, serial);
 }
 

@@ -8,7 +8,7 @@ namespace transfuse::cuda {
 class PullWriter {
 public:
     PullWriter(const PullRequest& request, const Places& kept, bool wide_index)
-        : request_(request), graph_(request.graph), kept_(kept), parameters_(wide_index, request.target.texts()) {}
+        : request_(request), graph_(request.graph), kept_(kept), parameters_(wide_index, request.target.any_size) {}
 
     Launch write(const std::vector<std::vector<const Job*>>& stages, int serial);
 
@@ -29,10 +29,6 @@ private:
     Shape shape_of(const Job& job, const Places& places) const;
     const Places& places_of(const Job& job);
     bool vectorises(ValueId v, const Places& places, int depth = 0) const;
-    template <class T>
-    T decide(T chosen) const {
-        return request_.target.decide(chosen);
-    }
 
     // A thread an element.
     void element_job(const Job& job, const Shape& shape, const Places& places, const std::string& block);

@@ -22,49 +22,6 @@
 
 namespace transfuse::cuda {
 
-// What generators choose by weighing sizes. Recorded while kernels are made for one shape and repeated for another: the
-// text stays, only its arguments change, which then can be stated as formulas of the sizes (see src/emit).
-class Decisions {
-public:
-    // Yes or no, and numbers: one in the place of the other tells that these sizes decide other things than the first.
-    template <class T>
-    T take(T chosen) {
-        constexpr bool number = !std::is_same_v<T, bool>;
-        if (!repeating_) words_.push_back({static_cast<int64_t>(chosen), number});
-        require(next_ < words_.size() && words_[next_].number == number,
-                "CUDA: these sizes ask for other decisions than those that were recorded");
-        return static_cast<T>(words_[next_++].value);
-    }
-    // A way that is tried before it is known whether it pays: yes and what it decides itself, or no and nothing else.
-    template <class Way>
-    auto attempt(const Way& way) -> decltype(way()) {
-        if (repeating_) return take(false) ? way() : decltype(way())();
-        const size_t before = words_.size();
-        take(true);
-        auto result = way();
-        if (result) return result;
-        words_.resize(before), next_ = before;
-        take(false);
-        return result;
-    }
-    void repeat() { repeating_ = true, next_ = 0; }
-    bool repeating() const { return repeating_; }
-    bool spent() const { return next_ == words_.size(); }
-
-private:
-    struct Word {
-        int64_t value;
-        bool number;
-    };
-    std::vector<Word> words_;
-    size_t next_ = 0;
-    bool repeating_ = false;
-};
-
-// For which sizes a kernel's text is written: for those at hand; for an emitted file, which states its arguments as
-// formulas of the sizes; or for all sizes a program will meet, so that none of them compiles it anew.
-enum class Texts : uint8_t { own, stated, lasting };
-
 // What is said of a kernel, to a reader or to find it again. Copies share it: all sizes that a kernel serves say the
 // same.
 class Words {
@@ -90,24 +47,12 @@ private:
 struct Target {
     int arch = 90;  // 90 compiles as sm_90a
     int multiprocessors = 132;
-    int shared_bytes = 227 * 1024;   // most dynamic shared memory a block can have
-    bool general_only = false;       // only the general kernels (tests run them without a device)
-    bool portable_only = false;      // dense passes never on wgmma (tests)
-    Decisions* decisions = nullptr;  // given: what sizes alone decided is recorded or repeated, no size is taken for 1
-    bool any_size = false;           // few texts shall serve all sizes, if not each at its best
+    int shared_bytes = 227 * 1024;  // most dynamic shared memory a block can have
+    bool general_only = false;      // only the general kernels (tests run them without a device)
+    bool portable_only = false;     // dense passes never on wgmma (tests)
+    bool any_size = false;          // few texts shall serve all sizes, if not each at its best
     bool operator==(const Target&) const = default;
 
-    template <class T>
-    T decide(T chosen) const {
-        return decisions ? decisions->take(chosen) : chosen;
-    }
-    template <class Way>
-    auto attempt(const Way& way) const -> decltype(way()) {
-        return decisions ? decisions->attempt(way) : way();
-    }
-    bool stated() const { return decisions != nullptr; }
-    bool repeats() const { return decisions && decisions->repeating(); }  // what was decided, whatever it takes here
-    Texts texts() const { return stated() ? Texts::stated : any_size ? Texts::lasting : Texts::own; }
     bool has_wgmma() const { return arch == 90 && !portable_only; }
 };
 

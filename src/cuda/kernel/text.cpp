@@ -60,11 +60,11 @@ std::string Parameters::pointer(const Argument& argument, const std::string& typ
 }
 
 std::string Parameters::integer(int64_t value, bool dynamic) {
-    if (!dynamic || (value >= -1 && value <= 1 && !apart_)) return number(value);
-    if (!apart_)  // else equal by chance
+    if (!dynamic || (value >= -1 && value <= 1 && !any_size_)) return number(value);
+    if (!any_size_)  // else equal by chance
         if (const auto known = integer_names_.find(value); known != integer_names_.end()) return known->second;
     std::string name = numbered("n", integers_, value);
-    if (!apart_) integer_names_.emplace(value, name);
+    if (!any_size_) integer_names_.emplace(value, name);
     return name;
 }
 
@@ -92,10 +92,10 @@ Divisor32 divisor32(uint32_t d) {
 }  // namespace
 
 std::string Parameters::divisor(int64_t extent) {
-    if (!apart_)
+    if (!any_size_)
         if (const auto known = divisor_names_.find(extent); known != divisor_names_.end()) return known->second;
     std::string name = numbered("d", divisors_, extent);
-    if (!apart_) divisor_names_.emplace(extent, name);
+    if (!any_size_) divisor_names_.emplace(extent, name);
     return name;
 }
 
@@ -115,7 +115,7 @@ Argument Parameters::divisor_argument(int64_t extent) const {
 }
 
 std::string Parameters::quotient(const std::string& a, int64_t extent, bool dynamic) {
-    if (extent == 1 && !(apart_ && dynamic)) return a;
+    if (extent == 1 && !(any_size_ && dynamic)) return a;
     if (is_number(a)) {
         if (!dynamic) return number(std::atoll(a.c_str()) / extent);
         if (a == "0") return a;
@@ -125,7 +125,7 @@ std::string Parameters::quotient(const std::string& a, int64_t extent, bool dyna
 }
 
 std::string Parameters::remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic) {
-    if (extent == 1 && !(apart_ && dynamic)) return "0";
+    if (extent == 1 && !(any_size_ && dynamic)) return "0";
     if (is_number(a) && !dynamic) return number(std::atoll(a.c_str()) % extent);
     return minus(a, times(quotient, integer(extent, dynamic)));
 }

@@ -24,8 +24,8 @@ std::string joined(std::initializer_list<std::string_view> pieces);
 // share a parameter); those the graph fixes (channels, taps) are written into the text.
 class Parameters {
 public:
-    explicit Parameters(bool wide_index, Texts texts = Texts::own)
-        : wide_index_(wide_index), texts_(texts), apart_(texts != Texts::own) {}
+    // any_size: every size has a parameter of its own; that it is 1, or equals another, holds at one shape only.
+    explicit Parameters(bool wide_index, bool any_size = false) : wide_index_(wide_index), any_size_(any_size) {}
 
     // The name of a pointer parameter. `type` is the pointee, e.g. "const float"; read-only memory is marked restrict.
     std::string pointer(const Argument& argument, const std::string& type, bool read_only);
@@ -39,9 +39,7 @@ public:
     std::string remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic);
 
     bool wide_index() const { return wide_index_; }
-    bool stated() const { return texts_ == Texts::stated; }
-    bool apart() const { return apart_; }
-    bool lasting() const { return texts_ == Texts::lasting; }
+    bool any_size() const { return any_size_; }
     std::string declaration() const;  // "const float* __restrict__ p0, int n0, tf_divisor d0"
     std::vector<Argument> arguments() const;
 
@@ -60,8 +58,7 @@ private:
         bool f64;
     };
     bool wide_index_;
-    Texts texts_;
-    bool apart_;  // every size has a parameter of its own: that it is 1, or equals another, holds at one shape only
+    bool any_size_;
     std::vector<Pointer> pointers_;
     std::vector<int64_t> integers_, counts_;  // n0, n1, …; count0, …
     std::vector<Number> reals_;               // real0, …

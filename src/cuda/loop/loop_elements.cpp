@@ -182,8 +182,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<LoopWriter> element_writer(const Loop& loop, const Graph& graph, bool wide_index, Texts texts) {
-    return std::make_unique<ElementWriter>(loop, graph, wide_index, texts);
+std::unique_ptr<LoopWriter> element_writer(const Loop& loop, const Graph& graph, bool wide_index, bool any_size) {
+    return std::make_unique<ElementWriter>(loop, graph, wide_index, any_size);
 }
 
 }  // namespace transfuse::cuda

@@ -162,7 +162,6 @@ void LoopWriter::pointwise(ValueId id, std::map<ValueId, LoopValue>& values, con
 
 std::optional<Launch> generate_loop(const Surroundings& around, const Places& places, const std::vector<Place>& stores,
                                     std::string* why_not) {
-    if (around.target.stated()) return std::nullopt;  // rows and vectors are chosen for one shape
     const auto loop = read_loop(around, places, stores, why_not);
     if (!loop) return std::nullopt;
     constexpr int64_t limit = (int64_t{1} << 31) - 8192;
@@ -174,7 +173,7 @@ std::optional<Launch> generate_loop(const Surroundings& around, const Places& pl
             wide_index = wide_index || reach >= limit;
         }
     auto launch =
-        (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index, around.target.texts())
+        (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index, around.target.any_size)
             ->write();
     if (!launch && why_not) *why_not = "a row is too long for registers";
     return launch;

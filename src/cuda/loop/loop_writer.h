@@ -28,8 +28,8 @@ struct LoopValue {
 
 class LoopWriter {
 public:
-    LoopWriter(const Loop& loop, const Graph& graph, bool wide_index, Texts texts)
-        : loop_(loop), graph_(graph), parameters_(wide_index, texts) {}
+    LoopWriter(const Loop& loop, const Graph& graph, bool wide_index, bool any_size)
+        : loop_(loop), graph_(graph), parameters_(wide_index, any_size) {}
     virtual ~LoopWriter() = default;
 
     // Nothing where a row does not fit into registers.
@@ -53,9 +53,9 @@ protected:
     void load_vector(const std::string& to, const LoopTensor& t, const std::string& at, int width);
     void store_vector(const LoopTensor& t, const std::string& at, int width, const LoopValue& v,
                       const std::string& index);
-    bool any_size() const { return parameters_.apart(); }
+    bool any_size() const { return parameters_.any_size(); }
     std::string constant(double value, Real real) {
-        return parameters_.lasting() ? parameters_.real(value, real == Real::f64) : literal(value, real);
+        return any_size() ? parameters_.real(value, real == Real::f64) : literal(value, real);
     }
     // One pointwise step, element by element or once.
     void pointwise(ValueId id, std::map<ValueId, LoopValue>& values, const std::string& dims,
@@ -68,7 +68,7 @@ protected:
     LoopShape shape_;
 };
 
-std::unique_ptr<LoopWriter> element_writer(const Loop& loop, const Graph& graph, bool wide_index, Texts texts);
-std::unique_ptr<LoopWriter> row_writer(const Loop& loop, const Graph& graph, bool wide_index, Texts texts);
+std::unique_ptr<LoopWriter> element_writer(const Loop& loop, const Graph& graph, bool wide_index, bool any_size);
+std::unique_ptr<LoopWriter> row_writer(const Loop& loop, const Graph& graph, bool wide_index, bool any_size);
 
 }  // namespace transfuse::cuda

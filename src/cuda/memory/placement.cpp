@@ -106,7 +106,7 @@ void Placement::remove_buffer(ValueId v) {
     strides_.set(static_cast<size_t>(v), {});
 }
 
-Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apart) {
+Placement::Room Placement::place_buffers(const std::vector<bool>& met) {
     struct Region {
         int64_t begin, end;
         Life life;
@@ -129,7 +129,7 @@ Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apar
         // First fit among the regions alive at the same time.
         busy.clear();
         for (const Region& region : taken)
-            if (apart || (region.life.first <= life.last && life.first <= region.life.last))
+            if (region.life.first <= life.last && life.first <= region.life.last)
                 busy.emplace_back(region.begin, region.end);
         std::sort(busy.begin(), busy.end());
         int64_t at = 0;

@@ -42,9 +42,8 @@ public:
     struct Room {
         int64_t workspace = 0, kept = 0;  // bytes
     };
-    // Decides where the buffers lie that launches meet (per value); they share memory where their lives do not meet,
-    // unless each shall have its own.
-    Room place_buffers(const std::vector<bool>& met, bool apart);
+    // Decides where the buffers lie that launches meet (per value); they share memory where their lives do not meet.
+    Room place_buffers(const std::vector<bool>& met);
 
 private:
     struct Life {

@@ -144,8 +144,8 @@ GridProgram CellWriter::write() {
         cell_extent_.push_back(a + 1 == axes_.size() ? (own + cells - 1) / cells : own);
         pairs_ *= cell_extent_.back();
     }
-    slices_ = s_.target.decide(std::clamp<int64_t>(resident * s_.target.multiprocessors / (out[0] * shares()), 1,
-                                                   (pairs_ + threads - 1) / threads));
+    slices_ = std::clamp<int64_t>(resident * s_.target.multiprocessors / (out[0] * shares()), 1,
+                                  (pairs_ + threads - 1) / threads);
     GridProgram result;
     int64_t scratch = 0;
     for (ValueId v : grid_)

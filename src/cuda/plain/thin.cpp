@@ -42,7 +42,7 @@ public:
         if (std::any_of(axes_.begin(), axes_.end(), [](const Lattice& axis) { return axis.up != 1; }))
             return refuse("phases");
         const bool thin = cin_ * taps_ * cout_ <= s_.plan.machine.thin_work;
-        if (!thin && !s_.target.decide(is_few())) return refuse("more than a thin product");
+        if (!thin && !is_few()) return refuse("more than a thin product");
         for (const TileStep& step : s_.pass.steps) {
             if (step.scope != Scope::tile && step.scope != Scope::prologue) return refuse("reductions");
             if (step.value != anchor_ && !is_pointwise(graph_[step.value].op))
@@ -57,7 +57,6 @@ public:
         const int64_t pixels = numel(graph_[anchor_].type.shape) / cout_;
         while (rows_ > 1 && pixels / rows_ < threads * s_.target.multiprocessors) rows_ /= 2;
         if (s_.target.any_size && rows_ < most_rows) rows_ = 1;
-        rows_ = s_.target.decide(rows_);
         return true;
     }
 

@@ -15,7 +15,7 @@ std::optional<PassGenerator::Product> PassGenerator::product_alone() {
     const ValueId anchor = pass_.anchor;
     if (pass_.cost.flops < worthwhile || is_a_part(anchor)) return std::nullopt;
     const bool added = placement_.add_buffer(anchor, number_);
-    auto product = context_.target.attempt([&] { return product_by_a_family(product_of_pass()); });
+    auto product = product_by_a_family(product_of_pass());
     if (!product && added) placement_.remove_buffer(anchor);
     return product;
 }

@@ -69,7 +69,7 @@ bool PassGenerator::ordinary_arithmetic() {
 
 void PassGenerator::tensor_cores() {
     Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
-    if (reduces_rows(graph_, pass_) && !context_.target.stated() && rows_apart(tiles)) return;
+    if (reduces_rows(graph_, pass_) && rows_apart(tiles)) return;
     if (tiles.dense && !tiles.apart && product_pays(*tiles.dense)) return;
     if (tiles.dense) return take_tiles(std::move(tiles));
     why_not_ = std::move(tiles.why_not);

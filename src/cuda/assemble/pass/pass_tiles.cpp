@@ -21,7 +21,7 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
     auto products = chain_can_gather(around) ? generate_dense_apart(around, tiles.dense->seconds) : std::nullopt;
     if (products)
         tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
-    else if (auto relaid = context.target.stated() ? std::nullopt : generate_dense_relaid(around, tiles.dense->seconds))
+    else if (auto relaid = generate_dense_relaid(around, tiles.dense->seconds))
         tiles.dense = std::move(relaid), tiles.taken.reset();
     return tiles;
 }

@@ -11,36 +11,12 @@ namespace transfuse::cuda {
 
 namespace {
 
-// The best estimate, or the configuration that was decided for another shape.
-std::optional<Cut> decided(std::optional<Choice> best, const Problem& problem, const Needs& needs,
-                           const Target& target) {
-    if (!target.decide(best.has_value())) return std::nullopt;
-    Config c = best ? best->config : Config{};
-    for (int* word : {&c.run[0],          &c.run[1],           &c.run[2],  &c.run[3],       &c.runs[0],
-                      &c.runs[1],         &c.runs[2],          &c.runs[3], &c.bundles,      &c.w_phases,
-                      &c.k_steps,         &c.stages,           &c.raw,     &c.piece,        &c.slab_tiles,
-                      &c.slabs,           &c.chunk_width,      &c.buffers, &c.store_groups, &c.load_registers,
-                      &c.store_registers, &c.product_registers})
-        *word = static_cast<int>(target.decide(*word));
-    c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
-    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips),
-    c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat),
-    c.alternates = target.decide(c.alternates), c.strip = target.decide(c.strip), c.turned = target.decide(c.turned);
-    if (best) return Cut{c, std::make_shared<const Schedule>(std::move(best->schedule))};
-    auto s = schedule(problem, needs, c, target.shared_bytes);
-    if (!s) return std::nullopt;
-    return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
-}
+Cut cut_of(Choice choice) { return {choice.config, std::make_shared<const Schedule>(std::move(choice.schedule))}; }
 
-std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
-    // At other sizes another family may have had the pass: then what was decided next is no configuration.
-    constexpr int64_t mark = 0x64656e7365;
-    require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
-    std::optional<Choice> best;
-    if (!target.repeats())
-        if (auto choices = choose(problem, needs, target.multiprocessors, target.shared_bytes); !choices.empty())
-            best = std::move(choices[0]);
-    return decided(std::move(best), problem, needs, target);
+// The best estimate.
+std::optional<Cut> best_cut(const Problem& problem, const Needs& needs, const Target& target) {
+    auto choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
+    return choices.empty() ? std::nullopt : std::optional(cut_of(std::move(choices[0])));
 }
 
 // Nothing where the configuration does not fit.
@@ -79,7 +55,7 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
     if (choice && seconds(*needs, rivals[0].config, rivals[0].schedule) >=
                       seconds(request.needs, choice->config, *choice->schedule))
         return std::nullopt;
-    return Cut{rivals[0].config, std::make_shared<const Schedule>(std::move(rivals[0].schedule))};
+    return cut_of(std::move(rivals[0]));
 }
 
 // What turned products may be estimated to take, of the choice's time, to be taken; measured both ways for 48 to 128
@@ -95,13 +71,12 @@ double turned_pays(const Request& request) {
 std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
     const auto needs = request.turned_needs();
     if (!needs || (choice && turned_pays(request) == 0)) return std::nullopt;
-    std::optional<Choice> rival;
-    if (!target.repeats()) rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
-    if (rival && choice &&
-        rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
-                                                          *choice->schedule, target.multiprocessors))
-        rival.reset();
-    return decided(std::move(rival), request.problem, *needs, target);
+    auto rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (!rival ||
+        (choice && rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
+                                                                     *choice->schedule, target.multiprocessors)))
+        return std::nullopt;
+    return cut_of(std::move(*rival));
 }
 
 }  // namespace
@@ -137,8 +112,8 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
     if (wish.said) return std::nullopt;
     Target target = around.target;
     if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
-    auto choice = decided(request.problem, request.needs, target);
-    while (!choice && request.relax()) choice = decided(request.problem, request.needs, target);
+    auto choice = best_cut(request.problem, request.needs, target);
+    while (!choice && request.relax()) choice = best_cut(request.problem, request.needs, target);
     if (auto turned = turned_rival(request, choice, target)) {
         request.turn();
         return turned;

@@ -35,9 +35,8 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     const int64_t channels_in = problem.groups * problem.cin;
     int prologue_entries = 0;
     for (const Operand& o : reads_) {
-        const bool small =
-            before(o.value) && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
-            (o.depends[0] ? !program.around->target.stated() && few_images : channels_in <= image_entries);
+        const bool small = before(o.value) && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
+                           (o.depends[0] ? few_images : channels_in <= image_entries);
         prologue_table_of_.push_back(small ? prologue_entries : -1);
         if (small) prologue_entries += static_cast<int>(o.depends[0] ? image_entries : channels_in);
     }

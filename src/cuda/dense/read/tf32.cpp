@@ -65,13 +65,12 @@ bool sums_weights(const Graph& graph, ValueId w) {
 }
 
 // TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is
-// allowed: with few channels in one or two dimensions, in small problems, and often with groups, of which callers can
-// ask PyTorch (python/transfuse/precision.py), but an emitted file cannot. Not where a sum or an average moved before
+// allowed: with few channels in one or two dimensions and in small problems. Not where a sum or an average moved before
 // the product, of inputs or of weights: PyTorch's roundings average out there, one rounding of the sum would not. Not
 // where the three products of strict fp32 hide behind memory, in less than half its time (at sizes many times larger
 // they do as well), or behind two launches.
 bool tf32_allowed(const Surroundings& around, const Problem& problem) {
-    if (around.precision != Fp32Precision::tf32 || (problem.groups > 1 && around.target.stated())) return false;
+    if (around.precision != Fp32Precision::tf32) return false;
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
     const Lattices axes = lattices(graph, around.pass.anchor);

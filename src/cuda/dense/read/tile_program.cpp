@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cuda/kernel/row_length.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -244,7 +243,6 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
     if (program.row_reductions) {
         if (program.channel_reductions || program.pool || !program.grid.empty())
             return no("rows reduced beside channels, images or windows");
-        if (around.target.stated()) return no("rows reduced at sizes that are not known");
         for (const Operand& o : program.stores)
             if (o.depends[4] && o.strides[4] != 1) return no("rows reduced that do not lie together in memory");
     }
@@ -309,7 +307,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     // and no product meets padding.
     for (size_t a = 1; a < 4; ++a)
         if (Lattice& axis = problem.axes[a];
-            axis.in == 1 && axis.down == 1 && axis.out > 1 && axis.out <= 8 && !program.pool && !around.target.stated())
+            axis.in == 1 && axis.down == 1 && axis.out > 1 && axis.out <= 8 && !program.pool)
             axis.up = axis.out;
     const Type& w = graph[anchor.args[1]].type;
     problem.groups = w.shape[0], problem.cin = w.shape[1], problem.cout = w.shape[2];
@@ -351,10 +349,10 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
         problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
     else if (boxes && multiple(problem.lanes()) && (!narrow || program.prologue.empty() || problem.axes[3].in % 2 == 0))
         problem.load = LoadMode::boxes;
-    else if (boxes && s[4] == 1 && around.aligned && !around.target.stated() &&
-             program.input.offset % problem.lanes() == 0 && problem.cin % problem.lanes() == 0 &&
-             (batch == 1 || s[0] % problem.lanes() == 0) && problem.axes[3].in >= shortest_line &&
-             problem.axes[1].in == 1 && problem.axes[2].in > 1 && lines_extent(problem, program) < int64_t{1} << 31)
+    else if (boxes && s[4] == 1 && around.aligned && program.input.offset % problem.lanes() == 0 &&
+             problem.cin % problem.lanes() == 0 && (batch == 1 || s[0] % problem.lanes() == 0) &&
+             problem.axes[3].in >= shortest_line && problem.axes[1].in == 1 && problem.axes[2].in > 1 &&
+             lines_extent(problem, program) < int64_t{1} << 31)
         problem.load = LoadMode::lines;
     else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0 && problem.axes[3].advance() == 1)
         problem.load = LoadMode::rows;
@@ -368,10 +366,8 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     for (size_t k = 0; k < shape.size(); ++k)
         if (k != 1) reach += (shape[k] - 1) * std::abs(s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)]);
     // As one row: pays where rows are short, or where a prologue would be evaluated beside the image.
-    problem.rows_adjoin = problem.load == LoadMode::boxes && unit && !around.target.stated() &&
-                          problem.axes[3].in % problem.lanes() == 0 && s[3] == problem.axes[3].in &&
-                          (problem.axes[3].in <= 16 || !program.prologue.empty());
-    problem.any_size = around.target.stated() && !rows_have_one_length;
+    problem.rows_adjoin = problem.load == LoadMode::boxes && unit && problem.axes[3].in % problem.lanes() == 0 &&
+                          s[3] == problem.axes[3].in && (problem.axes[3].in <= 16 || !program.prologue.empty());
     problem.wide_offsets = reach >= (int64_t(1) << 31);
     if (numel(anchor.type.shape) == 0 || numel(graph[anchor.args[0]].type.shape) == 0) return no("an empty tensor");
     for (const Lattice& axis : problem.axes)

@@ -67,9 +67,9 @@ public:
         // tiles.
         const Sizes& strides = s_.strides[static_cast<size_t>(view_root(s_.plan, g_))];
         const bool together = strides.size() == out.size() && strides[1] == 1 && strides.back() != 1;
-        units_ = s_.target.decide(together ? warp : 1);
+        units_ = together ? warp : 1;
         const int64_t rounds = ceil_div(tiles_, threads / units_), blocks = ceil_div(pairs_, units_) * classes_;
-        slices_ = s_.target.decide(std::clamp<int64_t>(ceil_div(8 * s_.target.multiprocessors, blocks), 1, rounds));
+        slices_ = std::clamp<int64_t>(ceil_div(8 * s_.target.multiprocessors, blocks), 1, rounds);
         return true;
     }
 

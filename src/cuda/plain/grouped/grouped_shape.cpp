@@ -111,14 +111,12 @@ private:
     }
 
     bool choose_tile() {
-        shape_.by_channel = s_.target.decide(channels_together());
+        shape_.by_channel = channels_together();
         // Threads of one channel each would load the inputs of a group once for every channel of it.
         if (shape_.by_channel && shape_.cin * shape_.cout >= 16) return refuse("many channels a group, channels last");
         const size_t rank = shape_.axes.size();
         const bool depthwise = shape_.cin == 1 && shape_.cout == 1;
-        const int64_t extent = shape_.by_channel    ? (depthwise ? shape_.channels() : 1)
-                               : s_.target.stated() ? 1
-                                                    : out_.shape.back();
+        const int64_t extent = shape_.by_channel ? (depthwise ? shape_.channels() : 1) : out_.shape.back();
         int64_t least_bytes = bytes(out_.dtype);
         for (const Sink& sink : sinks_) least_bytes = std::max(least_bytes, bytes(sink.place.storage));
         int64_t lanes = 16 / least_bytes;
@@ -129,8 +127,7 @@ private:
             shape_.held = channels * lanes <= most_sums;
             if (!shape_.held) lanes = widest;
         }
-        shape_.held = s_.target.decide(shape_.held);
-        shape_.lanes = lanes = s_.target.decide(lanes);
+        shape_.lanes = lanes;
         shape_.unit_channels = shape_.all_channels ? channels : shape_.by_channel ? lanes : shape_.cout;
         shape_.unit_count = channels / shape_.unit_channels;
         if (shape_.all_channels && shape_.by_channel)
@@ -146,7 +143,7 @@ private:
             int64_t length = period > rows ? 1 : period * std::max<int64_t>(1, wanted / period);
             while (length > 1 && (held * length > most_sums || (length > period && length / 2 >= out_.shape[axis + 2])))
                 length /= 2;
-            run[axis] = s_.target.decide(length);
+            run[axis] = length;
             held *= run[axis];
         };
         if (shape_.by_channel)
@@ -156,8 +153,7 @@ private:
         if (rank > 1 && shape_.held) lengthen(rank - 2, shape_.by_channel ? 2 : rows);
         for (size_t a = 0; a < rank; ++a) shape_.windows.emplace_back(shape_.axes[a], run[a]);
         const Type& x = graph_[shape_.x].type;
-        shape_.vector_inputs =
-            s_.target.decide(!shape_.by_channel && !s_.target.stated() && lanes > 1 && x.shape.back() % lanes == 0);
+        shape_.vector_inputs = !shape_.by_channel && lanes > 1 && x.shape.back() % lanes == 0;
         if (products() > most_products) return refuse("more products than a thread can have written out");
         return staged_bytes(1) <= most_shared || refuse("more weights than shared memory holds");
     }
@@ -200,7 +196,7 @@ private:
             units = most / shape_.unit_threads;
             while (units > 1 && (units / 2 >= shape_.unit_count || staged_bytes(units) > most_shared)) units /= 2;
         }
-        shape_.units = s_.target.decide(units), shape_.unit_threads = s_.target.decide(shape_.unit_threads);
+        shape_.units = units;
         // Sums over space stay in a thread as long as blocks fill the device; else a block stages its weights for a few
         // rounds.
         const int64_t rounds = ceil_div(shape_.tiles, shape_.unit_threads / shape_.team),
@@ -210,7 +206,7 @@ private:
                       outputs = shape_.threads() * shape_.columns() * shape_.positions() * shape_.lanes;
         const int64_t most_rounds = std::max<int64_t>(2, ceil_div(16 * weights, outputs));
         const int64_t slices = shape_.grid.empty() ? std::max(full, ceil_div(rounds, most_rounds)) : full;
-        shape_.slices = s_.target.decide(std::clamp<int64_t>(slices, 1, rounds));
+        shape_.slices = std::clamp<int64_t>(slices, 1, rounds);
     }
 
     const Surroundings& s_;

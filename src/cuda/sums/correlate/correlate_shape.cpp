@@ -150,7 +150,7 @@ void CorrelateShape::choose_slices(int64_t positions) {
     const int64_t wanted = ceil_div(4 * s_.target.multiprocessors, blocks());
     int64_t most = std::max(wanted, ceil_div(positions, longest_chain));
     most = std::max<int64_t>(1, std::min(most, positions / 256));
-    slice = s_.target.decide(round_up(ceil_div(positions, most), depth));
+    slice = round_up(ceil_div(positions, most), depth);
     slices = ceil_div(positions, slice);
 }
 

@@ -55,7 +55,7 @@ public:
         while (ceil_div(channels_, blocks) * ceil_div(channels_, blocks) > most) ++blocks;
         const int64_t side = ceil_div(channels_, blocks);
         divide(side, std::max<int64_t>(1, most / (side * side)));
-        const int64_t rows = s_.target.decide(extent_[1] > 2 ? 4 : extent_[1]);
+        const int64_t rows = extent_[1] > 2 ? 4 : extent_[1];
         stage(rows, lanes * (warps / rows));
         const int64_t left = most_shared - warps * lanes * ((lanes + 1) * (centred_ ? 4 : 8) + segments_ * 8);
         in_shared_ = staged_bytes() <= left && counted();

@@ -104,13 +104,12 @@ void CovarianceParts::share(const Work& work_of, int64_t resident, double most) 
         if (given >= wanted && busy(most_busy) <= 1.5 * fair) break;
         ++shares[most_busy];
     }
-    const int64_t least = s_.target.stated() ? 1 : 0;  // a part that is empty here may not be at another size
     for (int64_t share : shares) {
         first_block_.push_back(blocks_);
-        blocks_ += s_.target.decide(std::max(share, least));
+        blocks_ += share;
     }
     first_block_.push_back(blocks_);
-    fold_slices_ = s_.target.decide(blocks_ >= 128 ? 16 : 4);
+    fold_slices_ = blocks_ >= 128 ? 16 : 4;
 }
 
 Index CovarianceParts::at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,

@@ -34,7 +34,7 @@ public:
         high_runs_ = high.segments();
         for (int64_t s = 0; s < segments_; ++s) {
             const auto i = static_cast<size_t>(s);
-            const int64_t size = s_.target.decide(wide.edges[i + 1] - wide.edges[i] <= narrow ? 1 : rows);
+            const int64_t size = wide.edges[i + 1] - wide.edges[i] <= narrow ? 1 : rows;
             for (int64_t rank = 0; rank < size; ++rank) teams_.insert(teams_.end(), {s, rank, size});
         }
         copies_ = copyable();

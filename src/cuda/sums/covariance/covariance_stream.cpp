@@ -92,9 +92,6 @@ void CovarianceStream::write_block(KernelText& k) const {
               number(chunk_) + ";");
     body.line("const int steps = planes * stacks * strips * " + k.size(batch_) +
               ", blocks = tf_first[part + 1] - tf_first[part];");
-    // A file's parts have a block at every size: where no segment meets one, write_fold reads nothing of it, and there
-    // are no strips to divide by.
-    if (s_.target.stated()) body.line("if (tf_tall_segment[2 * tall + 1] * tf_run_segment[2 * run + 1] == 0) return;");
     body.line("TF_SEQUENCE();");  // so far nothing was read that a kernel before this one writes
     if (centred_) write_means(k);
     body.line("int at = (int)((long long)steps * (block - tf_first[part]) / blocks);");

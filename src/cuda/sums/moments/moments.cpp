@@ -22,7 +22,7 @@ std::optional<GridProgram> generate_moments(const Surroundings& surroundings, co
             scratch = (scratch + writer.scratch_bytes() + 255) / 256 * 256;
         };
         RowSumsWriter rows(surroundings, places, step.value, scratch, entry);
-        if (surroundings.target.decide(rows.arrange())) {
+        if (rows.arrange()) {
             take(rows);
             continue;
         }

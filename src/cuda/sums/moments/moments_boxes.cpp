@@ -229,7 +229,7 @@ void MomentsWriter::boxes_of_columns(const Place& to, const std::string& pointer
                          : "tf_sums[" + plus(times(number(cell), times(width_, number(vector_))), from) + "]";
         });
     };
-    if (s_.target.decide(held_ && vector_ > 1 && side_by_side(to))) {
+    if (held_ && vector_ > 1 && side_by_side(to)) {
         const std::string first = emitter_->let("long long", plus(offset, own.column), "at"), box = body.fresh("box");
         for (int64_t b = 0; const std::vector<int64_t>& intervals : box_intervals()) {
             const std::string sums = box + number(b);

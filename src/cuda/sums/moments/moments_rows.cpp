@@ -52,24 +52,22 @@ bool RowSumsWriter::arrange() {
         if (row.intervals.size() > 60) return false;
     }
     if (boxes() > most_boxes) return false;
-    if (s_.target.decide(row_count() * inner_.extent < 512)) return false;
+    if (row_count() * inner_.extent < 512) return false;
     storage_ = direct_ ? places_.at(x_).storage : type.dtype;
     real_ = real_of(type.dtype);
-    vector_ = static_cast<int>(s_.target.decide(widest_vector()));
+    vector_ = static_cast<int>(widest_vector());
     choose_shape();
-    return s_.target.decide(room_ * inner_boxes() <= shared_doubles);
+    return room_ * inner_boxes() <= shared_doubles;
 }
 
 void RowSumsWriter::choose_shape() {
     const int64_t vectors = inner_.extent / vector_, row_bytes = inner_.extent * bytes(storage_);
     columns_ = 1;
     while (columns_ < 32 && columns_ < vectors) columns_ *= 2;
-    columns_ = s_.target.decide(columns_);
-    long_rows_ = s_.target.decide(vectors > columns_);
+    long_rows_ = vectors > columns_;
     const int64_t plane_bytes = row_count() * row_bytes, most_rows = shared_doubles / inner_boxes();
     planes_ = std::max<int64_t>(
         1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count(), most_boxes / boxes()}));
-    planes_ = s_.target.decide(planes_);
     row_extent_ = rows_[0].extent;
     const int64_t slice_rows = row_count() / row_extent_;
     // Whole planes where the device is filled by them; else parts along the outermost row axis.
@@ -80,13 +78,10 @@ void RowSumsWriter::choose_shape() {
     chunks = std::max(chunks, ceil_div(row_count(), most_rows));
     chunks = planes_ > 1 ? 1 : std::min(chunks, row_extent_);
     chunk_rows_ = ceil_div(row_extent_, chunks);
-    const bool single = s_.target.decide(chunk_rows_ == row_extent_);
-    chunk_rows_ = single ? row_extent_ : s_.target.decide(chunk_rows_);
     chunks_ = ceil_div(row_extent_, chunk_rows_);
-    partial_ = any_size() || (s_.target.stated() ? !single : chunks_ > 1);
+    partial_ = any_size() || chunks_ > 1;
     room_ = 1;
     while (room_ < planes_ * chunk_rows_ * slice_rows) room_ *= 2;
-    room_ = s_.target.decide(room_);
 }
 
 Launch RowSumsWriter::write() {
@@ -131,7 +126,7 @@ void RowSumsWriter::write_body() {
     body.line("TF_BESIDE();");
     std::string chunk = "0";
     group_ = "(int)blockIdx.x";
-    if (partial_ || parameters_->apart()) {
+    if (partial_ || parameters_->any_size()) {
         const std::string q = let(parameters_->quotient(group_, chunks_, true), "q");
         chunk = let(parameters_->remainder(group_, q, chunks_, true), "chunk");
         group_ = q;

@@ -1,7 +1,6 @@
 // The rows' part of the kernel: each row summed over every interval of the contiguous axis.
 #include <bit>
 
-#include "cuda/kernel/row_length.h"
 #include "cuda/sums/moments/moments_rows.h"
 
 namespace transfuse::cuda {
@@ -58,7 +57,7 @@ void RowSumsWriter::sum_rows() {
                     " += ", times(text.lines, number(at_once)), ")"});
     body.line({row_sum_type(), " ", text.sum, "[", number(at_once), "][", number(inner_boxes()), "] = {};"});
     std::string vector = text.lane;
-    if (long_rows_ || (s_.target.stated() && !rows_have_one_length)) {  // else the same text may meet longer rows
+    if (long_rows_) {
         vector = body.fresh("v");
         emitter_->open({"for (int ", vector, " = ", text.lane, "; ", vector, " < ", text.vectors, "; ", vector,
                         " += ", text.columns, ")"});
@@ -67,7 +66,7 @@ void RowSumsWriter::sum_rows() {
     }
     const std::string column = let(times(vector, number(vector_)), "column");
     load_rows(text, column);
-    const bool masks = !inner_.whole() || parameters_->apart();
+    const bool masks = !inner_.whole() || parameters_->any_size();
     if (masks) mark_columns(text, column);
     add_vectors(text, masks);
     emitter_->close();

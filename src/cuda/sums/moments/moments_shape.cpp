@@ -34,10 +34,10 @@ bool MomentsWriter::arrange(std::string* why_not) {
     }
     storage_ = direct_ ? places_.at(x_).storage : type.dtype;
     real_ = real_of(type.dtype);
-    vector_ = static_cast<int>(s_.target.decide(widest_vector()));
+    vector_ = static_cast<int>(widest_vector());
     // A single long row becomes rows of one block's width.
-    virtual_rows_ = s_.target.decide(rows_.empty() && inner_.reduced && inner_.whole() &&
-                                     (inner_.extent > 4 * threads * vector_ || s_.target.any_size) && direct_);
+    virtual_rows_ = rows_.empty() && inner_.reduced && inner_.whole() &&
+                    (inner_.extent > 4 * threads * vector_ || s_.target.any_size) && direct_;
     for (const Axis& row : rows_) {
         cells_.push_back(cells_of(row.intervals, row.extent));
         if (cells_.back().empty()) return refuse(why_not, "all intervals are empty");
@@ -52,7 +52,7 @@ bool MomentsWriter::arrange(std::string* why_not) {
     if (reach >= (int64_t{1} << 31) - 65536) return refuse(why_not, "more than 2^31 elements are summed into one");
     int64_t summed = inner_.reduced ? inner_.extent : 1;
     for (const Axis& row : rows_) summed *= row.extent;
-    if (s_.target.decide(inner_.reduced && summed < 512)) return refuse(why_not, "few elements in each sum");
+    if (inner_.reduced && summed < 512) return refuse(why_not, "few elements in each sum");
     return true;
 }
 
@@ -77,10 +77,9 @@ void MomentsWriter::choose_shape() {
             while (lines < 8 && row_count / (2 * lines) >= 16 &&
                    outer_count() * ceil_div(vectors, threads / lines) < enough)
                 lines *= 2;
-            lines = s_.target.decide(lines);
             widest = threads / lines;
-            held_ = s_.target.decide(!s_.target.any_size && lines == 1 && cell_count_ * vector_ <= most_held &&
-                                     2 * ceil_div(vectors, ceil_div(vectors, widest)) > threads);
+            held_ = !s_.target.any_size && lines == 1 && cell_count_ * vector_ <= most_held &&
+                    2 * ceil_div(vectors, ceil_div(vectors, widest)) > threads;
             // Shared memory: a column's sum for each cell, and one of each line.
             while (!held_ && widest > 8 &&
                    (widest * vector_ * cell_count_ + (lines > 1 ? threads * vector_ : 0)) * 8 > 40 * 1024)
@@ -89,7 +88,7 @@ void MomentsWriter::choose_shape() {
         column_blocks_ = ceil_div(vectors, widest);
         columns_ = ceil_div(vectors, column_blocks_);
         lines_ = held_ ? 1 : threads / columns_;  // those beyond the rows have nothing to do
-        if (!s_.target.stated()) lines_ = std::max<int64_t>(1, std::min(lines_, row_count));
+        lines_ = std::max<int64_t>(1, std::min(lines_, row_count));
         row_extent_ = rows_.empty() ? 1 : rows_[0].extent;
     }
     // Chunks of the outermost row axis: about 256 KB each, more of them where the device would stand idle.
@@ -102,10 +101,8 @@ void MomentsWriter::choose_shape() {
         chunks = std::max(chunks, std::min(ceil_div(wanted, others), std::max<int64_t>(1, total / (16 * 1024))));
     chunks = std::min(chunks, row_extent_);
     chunk_rows_ = ceil_div(row_extent_, chunks);
-    const bool single = s_.target.decide(chunk_rows_ == row_extent_);
-    chunk_rows_ = single ? row_extent_ : s_.target.decide(chunk_rows_);
     chunks_ = ceil_div(row_extent_, chunk_rows_);
-    partial_ = s_.target.stated() ? inner_.reduced || !single : (s_.target.any_size && inner_.reduced) || slots() > 1;
+    partial_ = (s_.target.any_size && inner_.reduced) || slots() > 1;
 }
 
 }  // namespace transfuse::cuda

@@ -84,7 +84,7 @@ MomentsWriter::Share MomentsWriter::share() {
     Share own;
     std::string rest = "(int)blockIdx.x";
     auto take = [&](int64_t extent, std::string_view prefix) {
-        if (extent == 1 && !parameters_->apart()) return std::string("0");
+        if (extent == 1 && !parameters_->any_size()) return std::string("0");
         const std::string q = let(parameters_->quotient(rest, extent, true), "q");
         const std::string r = let(parameters_->remainder(rest, q, extent, true), prefix);
         rest = q;

@@ -270,7 +270,6 @@ int boxed_element(const Epilogue& epilogue) {
     const Problem& problem = epilogue.problem();
     if (!program.pixel_major || problem.real_bytes() != 4) return 0;
     if (program.channel_reductions && (problem.cout <= 8 || problem.cout > 64)) return 0;
-    if (program.around->target.stated()) return 0;
     const Operand* store = stored_by_product_warps(epilogue);
     if (!store) return 0;
     const Few<size_t, 4> added = added_tensors(epilogue);

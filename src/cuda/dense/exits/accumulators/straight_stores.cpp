@@ -135,7 +135,6 @@ int straight_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
     if (problem.terms() > 1 || problem.cout <= 32 || program.channel_reductions || program.row_reductions) return 0;
-    if (program.around->target.stated()) return 0;
     const Operand* store = stored_by_product_warps(epilogue);
     if (!store) return 0;
     for (ValueId v : program.steps)

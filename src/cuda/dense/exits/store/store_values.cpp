@@ -111,8 +111,8 @@ void store_rows(StoreText& role, size_t k) {
 
 bool stores_whole(const StoreText& role, const Operand& o) {
     const int64_t vector = role.m.vector;
-    if (role.program.steps.empty() || role.program.pixel_major || vector == 1 || role.program.around->target.stated() ||
-        !role.program.around->aligned || o.root < 0 || o.strides[4] != 1 || o.offset % vector != 0)
+    if (role.program.steps.empty() || role.program.pixel_major || vector == 1 || !role.program.around->aligned ||
+        o.root < 0 || o.strides[4] != 1 || o.offset % vector != 0)
         return false;
     return role.epilogue.problem().axes[3].out % vector == 0 && bytes(o.dtype) * vector <= 16 &&
            std::all_of(o.strides.begin(), o.strides.begin() + 4, [&](int64_t s) { return s % vector == 0; });
