@@ -14,7 +14,7 @@
 #include "cuda/assemble/build.h"
 #include "cuda/dense/dense.h"
 #include "cuda/dense/frame.h"
-#include "cuda/dense/schedule/manner.h"
+#include "cuda/dense/schedule/specialization.h"
 #include "cuda_host/cases.h"
 #include "plan/form.h"
 #include "rows.h"
@@ -482,26 +482,26 @@ TEST(CudaLiterals, AreThoseOfPrintf) {
 }
 
 TEST(CudaManner, TextsParseBack) {
-    const Manner manner{LoadMode::singles, 2, Arithmetic::bf16, true};
-    EXPECT_EQ(manner_named(to_string(manner)), manner);
+    const Specialization specialization{LoadMode::singles, 2, Arithmetic::bf16, true};
+    EXPECT_EQ(specialization_named(to_string(specialization)), specialization);
     for (const char* other :
          {"", "loads", "loads boxes", "loads boxes vector 4 in fp8", "loads boxes vector 4 in tf32 "})
-        EXPECT_FALSE(manner_named(other).has_value()) << other;
+        EXPECT_FALSE(specialization_named(other).has_value()) << other;
 }
 
 TEST(CudaManner, TextsServeSizesThatAllowMore) {
     const Lattice odd = Lattice::conv_transpose(27, 4, 2, 1, 0, 1), even = Lattice::conv_transpose(32, 4, 2, 1, 0, 1);
-    const Manner boxes{LoadMode::boxes, 4, Arithmetic::strict}, planar{LoadMode::planar, 2, Arithmetic::strict};
+    const Specialization boxes{LoadMode::boxes, 4, Arithmetic::strict}, planar{LoadMode::planar, 2, Arithmetic::strict};
     EXPECT_TRUE(serves(planar, boxes, even, Fp32Precision::strict));
     EXPECT_FALSE(serves(boxes, planar, odd, Fp32Precision::strict));
-    Manner rounded = planar;
+    Specialization rounded = planar;
     rounded.arithmetic = Arithmetic::tf32;
     EXPECT_FALSE(serves(rounded, boxes, even, Fp32Precision::strict)) << "TF32 was not allowed";
     EXPECT_TRUE(serves(rounded, boxes, even, Fp32Precision::tf32));
     EXPECT_EQ(loosest(boxes, even).load, LoadMode::planar);
     EXPECT_EQ(loosest(boxes, even).vector, 2) << "2·in outputs a row";
     EXPECT_EQ(loosest(boxes, Lattice::conv_transpose(32, 3, 1, 1, 0, 1)).vector, 1);
-    const Manner half{LoadMode::boxes, 4, Arithmetic::f16}, pairs{LoadMode::pairs, 4, Arithmetic::f16};
+    const Specialization half{LoadMode::boxes, 4, Arithmetic::f16}, pairs{LoadMode::pairs, 4, Arithmetic::f16};
     EXPECT_TRUE(serves(pairs, half, even, Fp32Precision::strict));
     EXPECT_FALSE(serves(pairs, half, odd, Fp32Precision::strict));
 }

@@ -14,7 +14,7 @@
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
 #include "cuda/dense/relaid.h"
-#include "cuda/dense/schedule/manner.h"
+#include "cuda/dense/schedule/specialization.h"
 #include "cuda/dense/schedule/to_and_fro.h"
 #include "cuda/dense/write/generate.h"
 #include "cuda/dense/write/pack.h"
@@ -27,7 +27,7 @@ namespace {
 
 int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
-constexpr std::string_view words_between = "; ";  // of a configuration and a manner
+constexpr std::string_view words_between = "; ";  // of a configuration and a specialization
 
 Words launch_note(const std::string& config) { return "dense tiles: " + config; }
 Words program_note(Family family, const std::string& config) {
@@ -177,8 +177,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
             Argument::of_boxes(program->input.root, input_at, boxed_input(*program, *problem, config, s)));
     main.arguments = Arguments(list);
     main.early = true;
-    result.config = wish.said ? wish.said->config_words : Words(to_string(config));
-    main.note = wish.said ? wish.said->launch_note : launch_note(result.config);
+    result.config = wish.spec ? wish.spec->config_words : Words(to_string(config));
+    main.note = wish.spec ? wish.spec->launch_note : launch_note(result.config);
     result.program.launches.push_back(std::move(main));
 
     for (const Partial& p : epilogue.partials()) {
@@ -191,17 +191,17 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
         }
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
-    const Manner manner{problem->load, program->vector, problem->arithmetic, problem->any_size};
-    if (wish.said && manner == wish.said->manner)
-        result.words = wish.said->words;
+    const Specialization specialization{problem->load, program->vector, problem->arithmetic, problem->any_size};
+    if (wish.spec && specialization == wish.spec->specialization)
+        result.words = wish.spec->words;
     else
-        result.words = result.config.str() + std::string(words_between) + to_string(manner);
+        result.words = result.config.str() + std::string(words_between) + to_string(specialization);
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
     result.seconds = seconds ? *seconds : estimate(*problem, needs, config, s, around.target.multiprocessors);
     if (wish.apart) result.seconds += gather_seconds(around, *problem);
-    if (wish.said) {
-        const Said::Notes& notes = wish.said->notes[static_cast<size_t>(problem->family)];
+    if (wish.spec) {
+        const KernelSpec::Notes& notes = wish.spec->notes[static_cast<size_t>(problem->family)];
         result.program.note = notes.program, result.pass_note = notes.pass;
     } else {
         result.program.note = program_note(problem->family, result.config);
@@ -273,27 +273,28 @@ std::optional<DenseProgram> generate_dense_relaid(const Surroundings& around, do
     return program;
 }
 
-std::shared_ptr<const Said> said_by(const std::string& words) {
+std::shared_ptr<const KernelSpec> kernel_spec_named(const std::string& words) {
     const size_t between = words.find(words_between);
     if (between == std::string::npos) return nullptr;
     std::string config_words = words.substr(0, between);
-    const auto manner = manner_named(words.substr(between + words_between.size()));
+    const auto specialization = specialization_named(words.substr(between + words_between.size()));
     const auto config = config_named(config_words);
-    if (!manner || !config) return nullptr;
-    Said said{words, config_words, launch_note(config_words), {}, *config, *manner};
+    if (!specialization || !config) return nullptr;
+    KernelSpec spec{words, config_words, launch_note(config_words), {}, *config, *specialization};
     for (const Family family : {Family::wgmma, Family::mma}) {
-        Said::Notes& notes = said.notes[static_cast<size_t>(family)];
+        KernelSpec::Notes& notes = spec.notes[static_cast<size_t>(family)];
         notes.program = program_note(family, config_words);
         notes.pass = std::string(by_tensor_cores) + notes.program.str();
     }
-    return std::make_shared<const Said>(std::move(said));
+    return std::make_shared<const KernelSpec>(std::move(spec));
 }
 
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::shared_ptr<const Said>& said) {
-    if (!said) return std::nullopt;
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around,
+                                              const std::shared_ptr<const KernelSpec>& spec) {
+    if (!spec) return std::nullopt;
     for (Family family : families(around))
-        if (auto program = generate(around, family, nullptr, {.said = said}))
-            return program->words == said->words ? std::move(program) : std::nullopt;
+        if (auto program = generate(around, family, nullptr, {.spec = spec}))
+            return program->words == spec->words ? std::move(program) : std::nullopt;
     return std::nullopt;
 }
 
@@ -312,11 +313,11 @@ struct Readings::Asked : Spare<Readings::Asked> {
 Readings::Readings(const Surroundings& surroundings) : around_(surroundings) {}
 Readings::~Readings() = default;
 
-std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const Said>& said) {
-    if (!said) return nullptr;
+std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const KernelSpec>& spec) {
+    if (!spec) return nullptr;
     if (!asked_) asked_ = std::make_unique<Asked>();
-    Wish wish{.said = said};
-    Frame* const frame = around_.config.empty() && lasts(*said) ? around_.frame : nullptr;
+    Wish wish{.spec = spec};
+    Frame* const frame = around_.config.empty() && lasts(*spec) ? around_.frame : nullptr;
     const auto made = [&](std::unique_ptr<DenseRead> read) {
         const Request& request = *read->request;
         const double seconds = estimate(request.problem, request.needs, read->cut.config, *read->cut.schedule,
@@ -330,12 +331,12 @@ std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const Said>& sa
         std::string& quality = asked_->quality[static_cast<size_t>(family)];
         if (frame && quality.empty()) quality = quality_key((*asked)->program, (*asked)->problem).take();
         if (frame)
-            if (auto known = frame->take(said, quality, **asked)) return made(std::move(known));
+            if (auto known = frame->take(spec, quality, **asked)) return made(std::move(known));
         auto request = wished(**asked, around_, wish);
         if (!request) continue;
         if (auto cut = chosen(*request, around_, wish))
             return made(std::make_unique<DenseRead>(
-                DenseRead{said, frame ? quality : std::string(), std::move(request), std::move(*cut), {}}));
+                DenseRead{spec, frame ? quality : std::string(), std::move(request), std::move(*cut), {}}));
     }
     return nullptr;
 }
@@ -349,8 +350,8 @@ void put_away(DenseReading& reading) {
 std::optional<DenseProgram> generate_dense_as(const Surroundings& around, DenseReading& reading) {
     auto program = generate(around, *reading.read->request, reading.read->cut, reading.wish, nullptr, reading.seconds,
                             &reading.read->text);
-    if (!program) return generate_dense_as(around, reading.wish.said);  // another family may take it
-    return program->words == reading.wish.said->words ? std::move(program) : std::nullopt;
+    if (!program) return generate_dense_as(around, reading.wish.spec);  // another family may take it
+    return program->words == reading.wish.spec->words ? std::move(program) : std::nullopt;
 }
 
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& around, int larger, bool any_size) {

@@ -13,7 +13,7 @@
 
 namespace transfuse::cuda {
 
-struct Said;
+struct KernelSpec;
 
 struct DenseProgram {
     Program program;  // the tiles; all tile stores are done
@@ -21,8 +21,8 @@ struct DenseProgram {
         places;  // for the tail, in the pass's scratch: grid values (as partials, mostly), or the tile value one is of
     std::shared_ptr<const ExtraJob> pack;  // to be run before: the weights as the kernel wants them
     int64_t packed_bytes = 0;
-    Words config;        // in words
-    Words words;         // the configuration and the manner: all that the text depends on beside the pass's structure
+    Words config;  // in words
+    Words words;   // the configuration and the specialization: all that the text depends on beside the pass's structure
     Words pass_note;     // for the pass that is all this program; empty: there is none yet
     double seconds = 0;  // estimate
     double busy = 1;     // share of the multiprocessors that have a tile, over all rounds
@@ -43,11 +43,11 @@ inline constexpr std::string_view portable_config =
 std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
 
 // What the words of a kernel (DenseProgram::words) say. Null where they say nothing.
-std::shared_ptr<const Said> said_by(const std::string& words);
+std::shared_ptr<const KernelSpec> kernel_spec_named(const std::string& words);
 
 // The same by what another size was given; nullopt where that does not fit this size.
 std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings,
-                                              const std::shared_ptr<const Said>& said);
+                                              const std::shared_ptr<const KernelSpec>& spec);
 // In two steps, where several are to be compared: read, which is enough for an estimate, and written. Null where what
 // the other size was given does not fit.
 struct DenseReading;
@@ -56,7 +56,7 @@ public:
     explicit Readings(const Surroundings& surroundings);
     ~Readings();
     Readings(const Readings&) = delete;
-    std::shared_ptr<DenseReading> as(const std::shared_ptr<const Said>& said);
+    std::shared_ptr<DenseReading> as(const std::shared_ptr<const KernelSpec>& spec);
 
 private:
     struct Asked;

@@ -20,13 +20,13 @@ void put_numbers(Request& request, const Asked& asked) {
 
 }  // namespace
 
-std::unique_ptr<DenseRead> Frame::take(const std::shared_ptr<const Said>& said, std::string_view quality,
+std::unique_ptr<DenseRead> Frame::take(const std::shared_ptr<const KernelSpec>& spec, std::string_view quality,
                                        const Asked& asked) {
     std::unique_ptr<DenseRead> found;
     {
         const std::lock_guard lock(mutex_);
         const auto at = std::ranges::find_if(
-            reads_, [&](const auto& read) { return read->said == said && read->quality == quality; });
+            reads_, [&](const auto& read) { return read->spec == spec && read->quality == quality; });
         if (at == reads_.end()) return nullptr;
         found = std::move(*at);
         reads_.erase(at);
@@ -43,6 +43,6 @@ void Frame::give_back(std::unique_ptr<DenseRead> read) {
 }
 
 // Rows that share their padding, come as one or are gone through by turned products have the image's width.
-bool lasts(const Said& said) { return !said.config.shared_padding && !said.config.flat && !said.config.turned; }
+bool lasts(const KernelSpec& spec) { return !spec.config.shared_padding && !spec.config.flat && !spec.config.turned; }
 
 }  // namespace transfuse::cuda

@@ -22,7 +22,7 @@ struct DenseText {
 
 // A pass read as one known kernel.
 struct DenseRead {
-    std::shared_ptr<const Said> said;
+    std::shared_ptr<const KernelSpec> spec;
     std::string quality;  // of the sizes it was read for
     std::unique_ptr<Request> request;
     Cut cut;
@@ -33,7 +33,7 @@ struct DenseRead {
 class Frame {
 public:
     // What was read for such sizes, which now is the caller's, for these: null where there is none.
-    std::unique_ptr<DenseRead> take(const std::shared_ptr<const Said>& said, std::string_view quality,
+    std::unique_ptr<DenseRead> take(const std::shared_ptr<const KernelSpec>& spec, std::string_view quality,
                                     const Asked& asked);
     void give_back(std::unique_ptr<DenseRead> read);
     int64_t taken() const { return taken_; }  // how often
@@ -56,6 +56,6 @@ private:
 };
 
 // Whether a kernel's schedule is the same for all sizes of one quality.
-bool lasts(const Said& said);
+bool lasts(const KernelSpec& spec);
 
 }  // namespace transfuse::cuda

@@ -7,14 +7,14 @@
 
 #include "cuda/dense/frame.h"
 #include "cuda/dense/read/keys.h"
-#include "cuda/dense/schedule/said.h"
+#include "cuda/dense/schedule/kernel_spec.h"
 #include "cuda/runtime/cache.h"
 #include "cuda/runtime/driver.h"
 
 namespace transfuse::cuda {
 
 struct KnownStructure {
-    explicit KnownStructure(std::string said) : words(std::move(said)) {}
+    explicit KnownStructure(std::string spec) : words(std::move(spec)) {}
     const std::string words;
     std::shared_ptr<const KnownKernels::KernelList> kernels;  // replaced by longer ones; null: not asked for yet
     std::set<int> weighed;
@@ -39,7 +39,9 @@ constexpr double full = 0.7;  // DenseProgram::busy: below this another tile may
 constexpr int most_doubts = 3;
 
 // Made for rows that are no multiple of 16 bytes.
-bool for_odd_rows(const KnownKernel& kernel) { return kernel.said && comes_in_elements(kernel.said->manner.load); }
+bool for_odd_rows(const KnownKernel& kernel) {
+    return kernel.spec && comes_in_elements(kernel.spec->specialization.load);
+}
 
 std::string disk_key(const std::string& structure) { return "known-2|" + structure; }
 
@@ -50,7 +52,7 @@ std::vector<KnownKernel> on_disk(const std::string& structure) {
         KnownKernel kernel;
         std::string words;
         while (lines >> kernel.outputs && lines.get() == ' ' && std::getline(lines, words)) {
-            kernel.words = words, kernel.said = said_by(words);
+            kernel.words = words, kernel.spec = kernel_spec_named(words);
             kernels.push_back(kernel);
         }
     }
@@ -78,7 +80,7 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
     std::vector<Candidate> order;
     order.reserve(kernels.size());
     for (const KnownKernel& kernel : kernels)
-        if (auto reading = readings.as(kernel.said))
+        if (auto reading = readings.as(kernel.spec))
             order.push_back({seconds_of(*reading), &kernel, std::move(reading)});
     std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
         return std::pair(a.seconds, a.kernel) < std::pair(b.seconds, b.kernel);
@@ -209,7 +211,7 @@ void KnownKernels::remember(const Taken& taken) {
     }
     std::vector<KnownKernel> more = kernels;
     more.push_back(taken.kernel);
-    more.back().said = said_by(taken.kernel.words);
+    more.back().spec = kernel_spec_named(taken.kernel.words);
     if (disk_ && more.size() > 1) to_disk(entry.words, more);
     replace(std::move(more));
 }

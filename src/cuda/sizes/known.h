@@ -24,10 +24,10 @@ class DeviceMemory;
 class Frames;
 
 struct KnownKernel {
-    Words words;                                 // DenseProgram::words
-    double outputs = 0;                          // of the pass it was made for
-    std::shared_ptr<const Source> source;        // null: compiled by another process
-    std::shared_ptr<const Said> said = nullptr;  // by the words, once it is known; null: nothing
+    Words words;                                       // DenseProgram::words
+    double outputs = 0;                                // of the pass it was made for
+    std::shared_ptr<const Source> source;              // null: compiled by another process
+    std::shared_ptr<const KernelSpec> spec = nullptr;  // by the words, once it is known; null: nothing
 };
 
 // What is known of passes of one structure: of all that their kernels depend on beside sizes.

@@ -82,7 +82,7 @@ std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>
 }  // namespace
 
 std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
-    const auto config = wish.said ? std::optional(wish.said->config) : config_named(around.config);
+    const auto config = wish.spec ? std::optional(wish.spec->config) : config_named(around.config);
     if (config && config->straight && request.straight) {
         if (auto cut = cut_by(*config, around, request.problem, *request.straight_needs())) {
             request.go_straight();
@@ -109,7 +109,7 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
                 return cut;
             }
     }
-    if (wish.said) return std::nullopt;
+    if (wish.spec) return std::nullopt;
     Target target = around.target;
     if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
     auto choice = best_cut(request.problem, request.needs, target);

@@ -12,7 +12,7 @@
 #include "cuda/dense/exits/store/store_map.h"
 #include "cuda/dense/exits/turned/turned_stores.h"
 #include "cuda/dense/read/apart.h"
-#include "cuda/dense/schedule/manner.h"
+#include "cuda/dense/schedule/specialization.h"
 
 namespace transfuse::cuda {
 
@@ -109,12 +109,13 @@ std::optional<Asked> read_asked(const Surroundings& around, Family family, std::
 std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish) {
     auto& [program, problem] = asked;
     if (wish.larger && tf32_pays(around, problem, true)) problem.arithmetic = Arithmetic::tf32;
-    if (wish.loose || wish.said) {
-        const Manner own{problem.load, program.vector, problem.arithmetic, problem.any_size};
-        const Manner manner = wish.said ? wish.said->manner : loosest(own, problem.axes[3]);
-        if (!serves(manner, own, problem.axes[3], around.precision)) return nullptr;
-        problem.load = manner.load, problem.arithmetic = manner.arithmetic, problem.any_size = manner.any_size;
-        program.vector = manner.vector;
+    if (wish.loose || wish.spec) {
+        const Specialization own{problem.load, program.vector, problem.arithmetic, problem.any_size};
+        const Specialization specialization = wish.spec ? wish.spec->specialization : loosest(own, problem.axes[3]);
+        if (!serves(specialization, own, problem.axes[3], around.precision)) return nullptr;
+        problem.load = specialization.load, problem.arithmetic = specialization.arithmetic,
+        problem.any_size = specialization.any_size;
+        program.vector = specialization.vector;
     }
     return std::make_unique<Request>(std::move(program), problem);
 }

@@ -7,7 +7,7 @@
 
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/read/keys.h"
-#include "cuda/dense/schedule/said.h"
+#include "cuda/dense/schedule/kernel_spec.h"
 #include "cuda/kernel/spare.h"
 
 namespace transfuse::cuda {
@@ -39,7 +39,7 @@ struct Request : Spare<Request> {
 struct Wish {
     int larger = 0;
     bool loose = false;
-    std::shared_ptr<const Said> said = nullptr;
+    std::shared_ptr<const KernelSpec> spec = nullptr;
     ApartAxes apart = 0;
 };
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cuda/dense/read/epilogue.h"
-#include "cuda/dense/schedule/manner.h"
+#include "cuda/dense/schedule/specialization.h"
 #include "cuda/general/pull.h"
 #include "cuda/general/written.h"
 #include "cuda/kernel/key_text.h"

@@ -1,4 +1,4 @@
-#include "cuda/dense/schedule/manner.h"
+#include "cuda/dense/schedule/specialization.h"
 
 #include <cstdio>
 #include <numeric>
@@ -30,35 +30,37 @@ bool along_rows(LoadMode load) {
 
 }  // namespace
 
-std::string to_string(const Manner& m) {
+std::string to_string(const Specialization& m) {
     return std::string("loads ") + loads[static_cast<int>(m.load)] + " vector " + std::to_string(m.vector) + " in " +
            arithmetics[static_cast<int>(m.arithmetic)] + (m.any_size ? " any size" : "");
 }
 
-std::optional<Manner> manner_named(const std::string& text) {
+std::optional<Specialization> specialization_named(const std::string& text) {
     char load[16] = "", arithmetic[16] = "";
-    Manner m;
+    Specialization m;
     if (std::sscanf(text.c_str(), "loads %15s vector %d in %15s", load, &m.vector, arithmetic) != 3)
         return std::nullopt;
     const int l = position(loads, load), a = position(arithmetics, arithmetic);
     if (l < 0 || a < 0) return std::nullopt;
     m.load = static_cast<LoadMode>(l), m.arithmetic = static_cast<Arithmetic>(a);
     m.any_size = text.find(" any size") != std::string::npos;
-    return to_string(m) == text ? std::optional<Manner>(m) : std::nullopt;
+    return to_string(m) == text ? std::optional<Specialization>(m) : std::nullopt;
 }
 
-bool serves(const Manner& manner, const Manner& own, const Lattice& along_w, Fp32Precision precision) {
+bool serves(const Specialization& specialization, const Specialization& own, const Lattice& along_w,
+            Fp32Precision precision) {
     // Where TF32 is allowed, a size may do without it because it gains nothing: then either is right.
     const bool fp32 = own.arithmetic == Arithmetic::tf32 || own.arithmetic == Arithmetic::strict;
-    if (manner.arithmetic != own.arithmetic && !(fp32 && manner.arithmetic == Arithmetic::strict) &&
-        !(fp32 && manner.arithmetic == Arithmetic::tf32 && precision == Fp32Precision::tf32))
+    if (specialization.arithmetic != own.arithmetic && !(fp32 && specialization.arithmetic == Arithmetic::strict) &&
+        !(fp32 && specialization.arithmetic == Arithmetic::tf32 && precision == Fp32Precision::tf32))
         return false;
-    const bool pairs = manner.load == LoadMode::pairs && own.load != LoadMode::singles && along_w.in % 2 == 0;
-    if (manner.load != own.load && !(along_rows(own.load) && (pairs || one_by_one(manner.load)))) return false;
-    return manner.vector >= 1 && own.vector % manner.vector == 0;
+    const bool pairs = specialization.load == LoadMode::pairs && own.load != LoadMode::singles && along_w.in % 2 == 0;
+    if (specialization.load != own.load && !(along_rows(own.load) && (pairs || one_by_one(specialization.load))))
+        return false;
+    return specialization.vector >= 1 && own.vector % specialization.vector == 0;
 }
 
-Manner loosest(Manner own, const Lattice& along_w) {
+Specialization loosest(Specialization own, const Lattice& along_w) {
     if (along_rows(own.load))
         own.load = own.arithmetic == Arithmetic::f16 || own.arithmetic == Arithmetic::bf16 ? LoadMode::singles
                                                                                            : LoadMode::planar;

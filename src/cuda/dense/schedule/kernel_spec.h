@@ -4,12 +4,12 @@
 #include <array>
 
 #include "cuda/dense/schedule/config.h"
-#include "cuda/dense/schedule/manner.h"
+#include "cuda/dense/schedule/specialization.h"
 #include "cuda/kernel/kernel.h"
 
 namespace transfuse::cuda {
 
-struct Said {
+struct KernelSpec {
     Words words, config_words;
     Words launch_note;
     struct Notes {
@@ -17,7 +17,7 @@ struct Said {
     };
     std::array<Notes, 2> notes;  // by family
     Config config;
-    Manner manner;
+    Specialization specialization;
 };
 
 }  // namespace transfuse::cuda
