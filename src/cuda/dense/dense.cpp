@@ -83,19 +83,20 @@ DenseText text_of(const Surroundings& around, const Request& request, const Cut&
     const auto source = [](std::string text) {
         return std::make_shared<const Source>(Source{std::string(dense_entry), std::move(text), {}});
     };
-    if (!around.written) return {source(write()), pack()};
-    Written& written = *around.written;
-    const auto schedule = cut.found ? cut.schedule
-                                    : written.schedules.get(schedule_key(request.problem, request.needs, cut.config,
-                                                                         around.target.shared_bytes),
-                                                            [&] { return cut.schedule; });
+    if (!around.text_cache) return {source(write()), pack()};
+    TextCache& cache = *around.text_cache;
+    const auto schedule =
+        cut.found
+            ? cut.schedule
+            : cache.schedules.get(schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes),
+                                  [&] { return cut.schedule; });
     if (!schedule) return {source(write()), pack()};  // asked for by its words, this one was refused
     const auto one = [&] {
         std::string text = write();
-        return written.sources.get(text, [&] { return source(text); });
+        return cache.sources.get(text, [&] { return source(text); });
     };
-    return {written.texts.get(text_key(*schedule, request.epilogue), one),
-            written.packs.get(pack_key(*schedule, program), pack)};
+    return {cache.texts.get(text_key(*schedule, request.epilogue), one),
+            cache.packs.get(pack_key(*schedule, program), pack)};
 }
 
 // The pass on one kernel. seconds, text: the estimate and the text, where they are known; text: written, where it is
@@ -259,8 +260,8 @@ std::optional<DenseProgram> generate_dense_relaid(const Surroundings& around, do
     const Type& type = around.plan.graph[*input].type;
     Strides strides = around.strides;
     strides.set(static_cast<size_t>(*input), channels_last_strides(type.shape));
-    const Surroundings relaid{around.plan,    around.pass,   strides,       around.precision, around.target,
-                              around.aligned, around.config, around.number, around.written,   around.parameters};
+    const Surroundings relaid{around.plan,    around.pass,   strides,       around.precision,  around.target,
+                              around.aligned, around.config, around.number, around.text_cache, around.parameters};
     auto program = generate(relaid, Family::wgmma, nullptr);
     if (!program) return std::nullopt;
     program->seconds += relaying_seconds(around, type);

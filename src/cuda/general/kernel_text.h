@@ -15,7 +15,7 @@ public:
     KernelText(const Surroundings& s, const Places& places, int vector = 1, bool wide_index = false)
         : values_(s.parameters ? *s.parameters : parameter_values(s.plan.graph)),
           wide_index_(wide_index),
-          written_(s.written),
+          text_cache_(s.text_cache),
           parameters(wide_index, s.target.any_size),
           emitter(s.plan.graph, values_, places, parameters, body, tables_, false, vector) {}
     KernelText(const KernelText&) = delete;
@@ -33,7 +33,7 @@ public:
                   const std::string& code = "", int64_t resident = 0) const {
         const std::string bounds = number(threads) + (resident ? ", " + number(resident) : std::string());
         Launch launch;
-        launch.source = whole_source(written_, wide_index_, entry,
+        launch.source = whole_source(text_cache_, wide_index_, entry,
                                      {code, tables_, "\nextern \"C\" __global__ void __launch_bounds__(", bounds, ") ",
                                       entry, "(", parameters.declaration(), ") {\n", body.text(), "}\n"});
         launch.grid = {static_cast<uint32_t>(grid), 1, 1};
@@ -47,7 +47,7 @@ public:
 private:
     const std::vector<bool> values_;
     const bool wide_index_;
-    Written* const written_;
+    TextCache* const text_cache_;
     std::string tables_;
 
 public:

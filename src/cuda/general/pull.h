@@ -35,7 +35,7 @@ struct PullRequest {
     bool exact = false;         // small jobs compute in double: weights, tails
     bool beside = false;        // nothing here depends on the predecessor: only the end waits for it
     std::vector<std::shared_ptr<const ExtraJob>> extras = {};
-    Written* written = nullptr;  // texts that the program has; may be null
+    TextCache* text_cache = nullptr;  // texts that the program has; may be null
 };
 
 // Launches that evaluate every sink and run every extra job, in as few stages as recomputation allows. scratch_bytes

@@ -52,7 +52,7 @@ Launch PullWriter::write(const std::vector<std::vector<const Job*>>& stages, int
     launch.block = {threads, 1, 1};
     launch.arguments = parameters_.arguments();
     launch.source = whole_source(
-        request_.written, parameters_.wide_index(), entry,
+        request_.text_cache, parameters_.wide_index(), entry,
         {code_, tables_, "\nextern \"C\" __global__ void __launch_bounds__(", number(threads), ") ", entry, "(",
          parameters_.declaration(), ") {\n", shared, beside ? "    TF_BESIDE();\n" : "    TF_SEQUENCE();\n",
          body_.text(), beside ? "    TF_AFTER();\n" : "", "}\n"});

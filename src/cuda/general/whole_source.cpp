@@ -1,7 +1,7 @@
 #include "cuda/general/whole_source.h"
 
 #include "cuda/general/emitter.h"
-#include "cuda/general/written.h"
+#include "cuda/general/text_cache.h"
 #include "cuda/kernel/expression.h"
 
 namespace transfuse::cuda {
@@ -18,13 +18,13 @@ const std::string& beginning(bool wide_index) {
 
 }  // namespace
 
-std::shared_ptr<const Source> whole_source(Written* written, bool wide_index, const std::string& entry,
+std::shared_ptr<const Source> whole_source(TextCache* text_cache, bool wide_index, const std::string& entry,
                                            std::initializer_list<std::string_view> own) {
     thread_local std::string text;  // kept for the next: to get memory for it takes longer than to fill it
     text.clear();
     for (const std::string_view piece : own) text += piece;
     const auto make = [&] { return std::make_shared<const Source>(Source{entry, beginning(wide_index) + text, {}}); };
-    return written ? written->wholes[wide_index].get(text, make) : make();
+    return text_cache ? text_cache->wholes[wide_index].get(text, make) : make();
 }
 
 }  // namespace transfuse::cuda

@@ -187,7 +187,7 @@ struct Program {
     Words note;
 };
 
-struct Written;
+struct TextCache;
 class Frame;
 
 // Everything a generator may know. strides: of every value that lies in memory (leaves, outputs, buffers), in elements,
@@ -198,10 +198,10 @@ struct Surroundings {
     const Strides& strides;
     Fp32Precision precision = Fp32Precision::strict;
     Target target;
-    bool aligned = true;         // every value's memory begins on a 16-byte boundary
-    std::string config;          // the pass's dense configuration in words; empty: the heuristic's best
-    int number = -1;             // of the pass
-    Written* written = nullptr;  // dense kernels that were written already; may be null
+    bool aligned = true;              // every value's memory begins on a 16-byte boundary
+    std::string config;               // the pass's dense configuration in words; empty: the heuristic's best
+    int number = -1;                  // of the pass
+    TextCache* text_cache = nullptr;  // dense kernels that were written already; may be null
     const std::vector<bool>* parameters = nullptr;  // parameter_values of the plan's graph, where they are known
     Frame* frame = nullptr;                         // the pass as other sizes had it; may be null
 };

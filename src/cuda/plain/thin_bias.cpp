@@ -1,7 +1,7 @@
 #include "cuda/plain/thin_bias.h"
 
 #include "cuda/general/kernel_text.h"
-#include "cuda/general/written.h"
+#include "cuda/general/text_cache.h"
 #include "cuda/kernel/key_text.h"
 
 namespace transfuse::cuda {
@@ -49,10 +49,10 @@ std::shared_ptr<const ExtraJob> pack_bias(const Surroundings& around, ValueId bi
     const auto make = [&] {
         return std::make_shared<const ExtraJob>(job_of(bias, channels, Argument::of_packed(around.number)));
     };
-    if (!around.written) return make();
+    if (!around.text_cache) return make();
     KeyText key;
     key.add(bias, channels, around.number);
-    return around.written->packs.get("bias in two parts " + key.take(), make);
+    return around.text_cache->packs.get("bias in two parts " + key.take(), make);
 }
 
 int64_t packed_bias_bytes(int64_t channels) { return 2 * channels * 4; }

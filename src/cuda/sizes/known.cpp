@@ -152,7 +152,7 @@ KeyText key_of_structure(const Surroundings& around) {
 
 }  // namespace
 
-KnownKernels::KnownKernels(bool finds_texts) : written_(finds_texts ? std::make_unique<Written>() : nullptr) {}
+KnownKernels::KnownKernels(bool finds_texts) : text_cache_(finds_texts ? std::make_unique<TextCache>() : nullptr) {}
 KnownKernels::~KnownKernels() = default;
 
 void KnownKernels::keep_off_disk() {
@@ -244,7 +244,7 @@ void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arc
 }
 
 std::shared_ptr<Frames> KnownKernels::frames_of(const Plan& plan) {
-    if (!written_ || !plan.form) return nullptr;
+    if (!text_cache_ || !plan.form) return nullptr;
     const std::lock_guard lock(mutex_);
     const auto known = std::ranges::find(frames_, plan.form, &FormFrames::form);
     if (known != frames_.end()) {
@@ -268,13 +268,13 @@ std::shared_ptr<const Program> KnownKernels::prepared(const Preparation& asked) 
 }
 
 std::shared_ptr<const Program> KnownKernels::prepare(const Preparation* asked, const PullRequest& request) {
-    if (!written_) return std::make_shared<const Program>(pull(request));
+    if (!text_cache_) return std::make_shared<const Program>(pull(request));
     thread_local std::string key;  // tens of kilobytes for a deep network: kept for the next
     key = pull_key(request, std::move(key));
     const auto made = prepared_.get(key, [&] {
         Program program = pull(request);
         for (Launch& launch : program.launches)  // equal texts have one source, which is met again by its address
-            launch.source = written_->sources.get(launch.source->text, [&] { return launch.source; });
+            launch.source = text_cache_->sources.get(launch.source->text, [&] { return launch.source; });
         return std::make_shared<const Prepared>(Prepared{std::move(program), request.extras});
     });
     std::shared_ptr<const Program> program(made, &made->program);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cuda/dense/dense.h"
-#include "cuda/kernel/remembered.h"
+#include "cuda/kernel/memo.h"
 #include "cuda/memory/layouts.h"
 #include "cuda/sizes/preparation.h"
 
@@ -65,7 +65,7 @@ public:
     // The source that a text had when it was compiled: sizes that share it need not compare it again. Null: it is new.
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
-    Written* written() { return written_.get(); }  // null: texts are not found
+    TextCache* text_cache() { return text_cache_.get(); }  // null: texts are not found
     // What the passes of the plan's form were read as; null: it has none, or texts are not found.
     std::shared_ptr<Frames> frames_of(const Plan& plan);
     // What the leaves of a graph are, told like those of the last one with as many.
@@ -94,12 +94,12 @@ private:
     std::unordered_map<std::string, std::unique_ptr<KnownStructure>, KeyHash, std::equal_to<>> structures_;
     std::map<int, Compiled> compiled_;  // by architecture
     std::map<size_t, Layouts> leaves_;  // of the last graphs, by their number
-    std::unique_ptr<Written> written_;
+    std::unique_ptr<TextCache> text_cache_;
     struct Prepared {
         Program program;
         std::vector<std::shared_ptr<const ExtraJob>> jobs;  // they live as long, so that no other has their addresses
     };
-    Remembered<Prepared> prepared_;
+    Memo<Prepared> prepared_;
     Preparations last_prepared_;
     std::set<std::shared_ptr<const DeviceMemory>> of_graphs_;
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in

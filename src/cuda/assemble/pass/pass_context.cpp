@@ -13,7 +13,7 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
             context.aligned,
             config,
             static_cast<int>(number),
-            context.known ? context.known->written() : nullptr,
+            context.known ? context.known->text_cache() : nullptr,
             &context.parameters,
             context.frames && &pass == &context.plan.passes[number] ? context.frames->of(number) : nullptr};
 }

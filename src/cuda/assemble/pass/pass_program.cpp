@@ -148,7 +148,7 @@ void PassGenerator::pull_rest() {
 
 PullRequest PassGenerator::pull_request(std::string name) const {
     PullRequest request{graph_, context_.parameters, {}, {}, context_.target, 0, std::move(name)};
-    request.written = around_.written;
+    request.text_cache = around_.text_cache;
     return request;
 }
 

@@ -27,9 +27,9 @@ std::optional<Cut> cut_by(const Config& config, const Surroundings& around, cons
         auto s = schedule(problem, needs, config, shared_bytes);
         return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
     };
-    Cut cut{config, nullptr, around.written != nullptr};
-    cut.schedule = around.written
-                       ? around.written->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
+    Cut cut{config, nullptr, around.text_cache != nullptr};
+    cut.schedule = around.text_cache
+                       ? around.text_cache->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
                        : make();
     return cut.schedule ? std::optional(std::move(cut)) : std::nullopt;
 }

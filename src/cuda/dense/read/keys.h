@@ -8,7 +8,7 @@
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/schedule/specialization.h"
 #include "cuda/general/pull.h"
-#include "cuda/general/written.h"
+#include "cuda/general/text_cache.h"
 #include "cuda/kernel/key_text.h"
 
 namespace transfuse::cuda {

@@ -38,11 +38,11 @@ struct KeyHash {
 };
 
 template <class Made>
-class Remembered {
+class Memo {
 public:
     // most: bytes of the keys, and of texts where texts are made. Sizes of a program have most in common: a thousand of
     // them have some tens of keys of a few kilobytes.
-    explicit Remembered(size_t most = size_t{4} << 20) : made_(most) {}
+    explicit Memo(size_t most = size_t{4} << 20) : made_(most) {}
 
     // make() gives a shared_ptr, null where nothing can be made. Threads that ask at once may each make theirs; the
     // first is kept, and given to all.
