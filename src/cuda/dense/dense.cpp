@@ -14,8 +14,8 @@
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
 #include "cuda/dense/relaid.h"
+#include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/specialization.h"
-#include "cuda/dense/schedule/to_and_fro.h"
 #include "cuda/dense/write/generate.h"
 #include "cuda/dense/write/pack.h"
 #include "graph/layout.h"
@@ -126,7 +126,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     // With resident weights a CTA keeps to one block of output channels.
     const int parts = s.fixed * s.variants;
     int grid = around.target.multiprocessors;
-    if ((config.resident && s.fixed > 1) || to_and_fro(*problem, config, s)) {
+    if ((config.resident && s.fixed > 1) || serpentine(*problem, config, s)) {
         if (parts > grid) {
             if (why_not) *why_not = "more groups than multiprocessors";
             return std::nullopt;

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cuda/dense/schedule/box_shape.h"
-#include "cuda/dense/schedule/to_and_fro.h"
+#include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/turned_shape.h"
 
 namespace transfuse::cuda {
@@ -214,7 +214,7 @@ Cost::Parts Cost::parts() const {
         const double slabs = met * slab_count(), slab = step / slabs;
         step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
         const double again =
-            to_and_fro(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
+            serpentine(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
         step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
     }
     if (operand_without_stores()) {  // so must patches that come straight into the operand

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "algebra/integer.h"
-#include "cuda/dense/schedule/to_and_fro.h"
+#include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/turned_shape.h"
 
 namespace transfuse::cuda {
@@ -34,7 +34,7 @@ std::vector<Config> runs(const Problem& problem, int phases) {
 // eight stages and four slabs 0.657 ms, five and five 0.663, three and six 0.729). Rows of results are laid down
 // sixteen channels at a time, or eight where that leaves room for more stages (f11 in planes 0.823 -> 0.778 ms; where
 // it does not, in fp16, 0.653 -> 0.683).
-std::optional<Schedule> fit_to_and_fro(const Problem& problem, const Needs& needs, Config& c, int multiprocessors,
+std::optional<Schedule> fit_serpentine(const Problem& problem, const Needs& needs, Config& c, int multiprocessors,
                                        int shared_limit) {
     const int steps = static_cast<int>((problem.cin + 2 * problem.lanes() - 1) / (2 * problem.lanes()));
     std::optional<Schedule> best;
@@ -44,12 +44,12 @@ std::optional<Schedule> fit_to_and_fro(const Problem& problem, const Needs& need
             c.chunk_width = laid, best = schedule(problem, needs, c, shared_limit);
             if (best) break;
         }
-    if (!best || !to_and_fro(problem, c, *best) || best->fixed * best->variants > multiprocessors)
+    if (!best || !serpentine(problem, c, *best) || best->fixed * best->variants > multiprocessors)
         return std::nullopt;  // a block keeps to one part
     while (c.slabs < steps) {
         ++c.slabs;
         auto more = schedule(problem, needs, c, shared_limit);
-        if (!more || !to_and_fro(problem, c, *more)) {
+        if (!more || !serpentine(problem, c, *more)) {
             --c.slabs;
             break;
         }
@@ -69,7 +69,7 @@ std::optional<Schedule> fit(const Problem& problem, const Needs& needs, Config& 
         auto serves = [&](const std::optional<Schedule>& s) {
             return s && (bundles == 1 || bundles <= s->bundle_count);
         };
-        if (auto s = fit_to_and_fro(problem, needs, c, multiprocessors, shared_limit); serves(s)) return s;
+        if (auto s = fit_serpentine(problem, needs, c, multiprocessors, shared_limit); serves(s)) return s;
         c.chunk_width = 16;
         c.slab_tiles = std::max(1, slab_bytes / (32 * channels)), c.stages = operand ? 4 : 3;
         for (const int slabs : {8, 7, 6, 5, 4, 3, 2}) {

@@ -7,7 +7,7 @@
 #include "cuda/dense/exits/store/store_map.h"
 #include "cuda/dense/exits/store/store_role.h"
 #include "cuda/dense/exits/turned/turned_stores.h"
-#include "cuda/dense/schedule/to_and_fro.h"
+#include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/write/constants.h"
 #include "cuda/dense/write/multiply.h"
 #include "cuda/kernel/expression.h"
@@ -85,7 +85,7 @@ std::string head(const Problem& problem, const Config& config, const Schedule& s
 std::string tile_places(const Problem& problem, const Config& config, const Schedule& s) {
     Hooks hooks;
     if (config.turned) place_windows(hooks, s);
-    if (to_and_fro(problem, config, s)) go_to_and_fro(hooks);
+    if (serpentine(problem, config, s)) serpentine_places(hooks);
     return hooked(places, hooks);
 }
 
@@ -106,7 +106,7 @@ std::string boxed_loads(const Problem& problem, const Config& config, const Sche
     if (by_lines) return hooked(text, hooks_of_lines());
     if (problem.load == LoadMode::vector_boxes)
         return hooked(text, {{"word", "1"}, {"transpose", std::string(vector_boxes)}, {"bring", "bring_vectors"}});
-    return hooked(text, to_and_fro(problem, config, s) ? loads_to_and_fro(s) : Hooks());
+    return hooked(text, serpentine(problem, config, s) ? serpentine_loads(s) : Hooks());
 }
 
 // Columns of a chunk change places by the residue of the fragment's row, as Schedule::residue_of.

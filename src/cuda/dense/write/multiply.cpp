@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/dense/schedule/to_and_fro.h"
+#include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/write/alike.h"
 #include "cuda/dense/write/strict.h"
 #include "cuda/kernel/lines.h"
@@ -26,7 +26,7 @@ public:
           alike_as_(alike_variants(config, s, problem.terms())),
           shift_(config.turned ? shift_of_variants(s) : std::nullopt),
           strict_(problem.terms() == 2),
-          to_and_fro_(to_and_fro(problem, config, s)),
+          serpentine_(serpentine(problem, config, s)),
           at_once_(problem.family == Family::mma),
           strict_products_(t, strict_ ? strict_terms(config, s) : 1, problem.family == Family::wgmma,
                            static_cast<int64_t>(s.vectors) * s.plane) {}
@@ -44,7 +44,7 @@ public:
                    (shift_ ? " + at.variant * " + num(*shift_) : "") + ";");
         t.line("(void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;");
         if (config_.skips) t.line("bool met = false;");
-        if (to_and_fro_) {
+        if (serpentine_) {
             t.line("slab = step_of(stage, at.round) % SLABS;");
             t.line("slab_turn = slab < KSTEPS - SLABS ? at.round + (stage >= SLABS) : 0;");
         }
@@ -224,7 +224,7 @@ private:
             if (!config_.resident || run.last) commit();
             if (run.last) t.line("held.stage = slot;");
             if (!config_.resident)
-                t.line(to_and_fro_ ? "held.slab = stage < KSTEPS - SLABS ? slab : -1;" : "held.slab = slab;");
+                t.line(serpentine_ ? "held.slab = stage < KSTEPS - SLABS ? slab : -1;" : "held.slab = slab;");
             if ((!config_.resident || run.last) && at_once_) t.line("held.release(b);");
             if (!config_.resident) next_slab();
         }
@@ -293,7 +293,7 @@ private:
         t.line("held.release(b);");
     }
     void next_slab() {
-        if (!to_and_fro_) t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+        if (!serpentine_) t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
     }
 
     Lines t;
@@ -303,7 +303,7 @@ private:
     const std::vector<int> alike_as_;
     const std::optional<int64_t> shift_;  // of a variant's windows from those of the one before, all else alike
     const bool strict_;
-    const bool to_and_fro_;
+    const bool serpentine_;
     const bool at_once_;       // products are done when their instruction is: nothing is held
     std::vector<int> begins_;  // of a variant's windows in the table
     StrictProducts strict_products_;

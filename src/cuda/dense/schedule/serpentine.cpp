@@ -1,14 +1,14 @@
-#include "cuda/dense/schedule/to_and_fro.h"
+#include "cuda/dense/schedule/serpentine.h"
 
 namespace transfuse::cuda {
 
-bool to_and_fro(const Problem& problem, const Config& c, const Schedule& s) {
+bool serpentine(const Problem& problem, const Config& c, const Schedule& s) {
     return c.turned && c.slab_tiles == 0 && c.k_steps == 1 && !c.resident && !c.skips &&
            (problem.load == LoadMode::boxes || problem.load == LoadMode::operand) && s.k_stages <= 2 * c.slabs &&
            c.slabs <= s.k_stages;
 }
 
-void go_to_and_fro(Hooks& places) {
+void serpentine_places(Hooks& places) {
     places["fields"] += ", round";
     places["round"] = "\n    at.round = tile / (int)gridDim.x;";
     places["turn"] = "const int turn = 0;";
@@ -20,7 +20,7 @@ static __device__ __forceinline__ int box_of(int box, int round) { return step_o
 
 // Of the ring's slabs some hold one step all the time; the others one in the first half of a tile, another in the
 // second.
-Hooks loads_to_and_fro(const Schedule& s) {
+Hooks serpentine_loads(const Schedule& s) {
     // A step's slab of weights: of each variant as many tiles, as a rule.
     bool even = true;
     for (size_t v = 0; v < s.slabs.size(); ++v)

@@ -8,10 +8,10 @@
 
 namespace transfuse::cuda {
 
-bool to_and_fro(const Problem& problem, const Config& config, const Schedule& schedule);
+bool serpentine(const Problem& problem, const Config& config, const Schedule& schedule);
 
 // What the texts of places and of loads by boxes (src/cuda/device) have for such tiles.
-void go_to_and_fro(Hooks& places);
-Hooks loads_to_and_fro(const Schedule& s);
+void serpentine_places(Hooks& places);
+Hooks serpentine_loads(const Schedule& s);
 
 }  // namespace transfuse::cuda
