@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cuda/dense/schedule/serpentine.h"
-#include "cuda/dense/write/alike.h"
+#include "cuda/dense/write/rolled.h"
 #include "cuda/dense/write/strict.h"
 #include "cuda/kernel/lines.h"
 
@@ -22,8 +22,8 @@ public:
     MultiplyWriter(const Problem& problem, const Config& config, const Schedule& s)
         : config_(config),
           s_(s),
-          shared_text_(!loops(config, s, 0) && shares_text(config, s, problem.terms())),
-          alike_as_(alike_variants(config, s, problem.terms())),
+          shared_text_(!loops(config, s, 0) && rolls_slabs(config, s, problem.terms())),
+          rolled_as_(rolled_variants(config, s, problem.terms())),
           shift_(config.turned ? shift_of_variants(s) : std::nullopt),
           strict_(problem.terms() == 2),
           serpentine_(serpentine(problem, config, s)),
@@ -49,7 +49,7 @@ public:
             t.line("slab_turn = slab < KSTEPS - SLABS ? at.round + (stage >= SLABS) : 0;");
         }
         for (int v = 0; v < (shift_ ? 1 : s_.variants); ++v)
-            if (alike_as_[static_cast<size_t>(v)] == v) write_variant(v);
+            if (rolled_as_[static_cast<size_t>(v)] == v) write_variant(v);
         if (config_.skips) {
             // The stage goes with the last products, whichever they were; without any it goes at once.
             t.line("if (!met) held.release(b);");
@@ -90,14 +90,14 @@ private:
             }
             t.line("__constant__ int windows[] = {" + listed(places) + "};   // first pixel of each tap's window");
         }
-        if (are_unlike(alike_as_)) return;
-        t.line("__constant__ int alike_as[] = {" + listed(alike_as_) +
+        if (none_rolled(rolled_as_)) return;
+        t.line("__constant__ int alike_as[] = {" + listed(rolled_as_) +
                "};   // the variant whose text has the same products");
         t.line("__constant__ int window_begins[] = {" + listed(begins_) + "};");
     }
 
     void write_variant(int v) {
-        const bool several = std::count(alike_as_.begin(), alike_as_.end(), v) > 1;
+        const bool several = std::count(rolled_as_.begin(), rolled_as_.end(), v) > 1;
         const int bodies = config_.split == Split::phases ? 2 : 1;
         if (s_.variants > 1 && !shift_)
             t.line((v ? "else if (" : "if (") + std::string(several ? "alike_as[at.variant]" : "at.variant") +
@@ -300,7 +300,7 @@ private:
     const Config& config_;
     const Schedule& s_;
     const bool shared_text_;
-    const std::vector<int> alike_as_;
+    const std::vector<int> rolled_as_;
     const std::optional<int64_t> shift_;  // of a variant's windows from those of the one before, all else alike
     const bool strict_;
     const bool serpentine_;

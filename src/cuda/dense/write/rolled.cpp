@@ -1,4 +1,4 @@
-#include "cuda/dense/write/alike.h"
+#include "cuda/dense/write/rolled.h"
 
 #include <numeric>
 
@@ -28,7 +28,7 @@ bool alike(const Schedule& s, size_t u, size_t v) {
 
 }  // namespace
 
-bool shares_text(const Config& config, const Schedule& s, int terms) {
+bool rolls_slabs(const Config& config, const Schedule& s, int terms) {
     return !config.resident && !s.pairs && products_written(config, s, terms) > most_written;
 }
 
@@ -39,10 +39,10 @@ std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, i
     return shape;
 }
 
-std::vector<int> alike_variants(const Config& config, const Schedule& s, int terms) {
+std::vector<int> rolled_variants(const Config& config, const Schedule& s, int terms) {
     std::vector<int> first(static_cast<size_t>(s.variants));
     std::iota(first.begin(), first.end(), 0);
-    if (!shares_text(config, s, terms) || products_written(config, s, terms) <= most_of_variants) return first;
+    if (!rolls_slabs(config, s, terms) || products_written(config, s, terms) <= most_of_variants) return first;
     for (size_t v = 0; v < first.size(); ++v)
         for (size_t u = 0; u < v && first[v] == static_cast<int>(v); ++u)
             if (first[u] == static_cast<int>(u) && alike(s, u, v)) first[v] = static_cast<int>(u);
@@ -64,9 +64,9 @@ std::optional<int64_t> shift_of_variants(const Schedule& s) {
     return shift;
 }
 
-bool are_unlike(const std::vector<int>& alike_as) {
-    for (size_t v = 0; v < alike_as.size(); ++v)
-        if (alike_as[v] != static_cast<int>(v)) return false;
+bool none_rolled(const std::vector<int>& rolled_as) {
+    for (size_t v = 0; v < rolled_as.size(); ++v)
+        if (rolled_as[v] != static_cast<int>(v)) return false;
     return true;
 }
 
