@@ -87,7 +87,7 @@ TEST(CudaSizes, FewTextsServeManySizesOfEveryRow) {
     }
 }
 
-// Turned products may rest on the width of their images, but not for every one.
+// Swap-AB products may rest on the width of their images, but not for every one.
 TEST(CudaSizes, FewTextsServeManySizesOfManyChannels) {
     for (const char* dtype : {"f32", "f16"}) {
         const Graph graph = parse(with(

@@ -45,10 +45,10 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[9,64,4,4]\n  %w = param f32[64,32,4,4]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) "
          "stride=[2,2] padding=[1,1]\n  %z = relu(%y)"},
         // Softmax over many channels: pixels are the rows of a product. Rows of whole vectors, and rows that begin anywhere.
-        {"turned",
+        {"swap_ab",
          "%x = input f32[8,24,40,40]\n  %w = param f32[24,104,4,4]\n  %b = param f32[104]\n  %y = conv_transpose(%x, %w, %b) "
          "stride=[2,2] padding=[1,1]\n  %s = softmax(%y) dims=[1]\n  %z = sigmoid(%s)"},
-        {"turned_anywhere",
+        {"swap_ab_anywhere",
          "%x = input f32[2,24,20,64]\n  %w = param f32[24,136,3,3]\n  %y = conv_transpose(%x, %w)\n  %z = softmax(%y) "
          "dims=[1]"},
         // A scale of each image's channels and an activation, while the patch is loaded.
@@ -204,8 +204,8 @@ inline const std::vector<Family>& families() {
         {"few_channels", f32, strict}, {"more_channels", f32, strict, last}, {"more_channels", f32, tf32},
         {"half_channels", f16, strict}, {"far_apart", f32, strict}, {"boxed", f32, tf32}, {"boxed", f32, strict},
         {"boxed", f16, strict}, {"boxed", f32, tf32, last}, {"small_images", f32, tf32}, {"small_images", bf16, strict},
-        {"turned", f32, tf32}, {"turned", f16, strict, last}, {"turned", f32, tf32, last}, {"turned_anywhere", f32, tf32},
-        {"turned_anywhere", f16, strict}, {"strips", f32, tf32}, {"strips", f32, tf32, last}, {"buffers", f32, tf32},
+        {"swap_ab", f32, tf32}, {"swap_ab", f16, strict, last}, {"swap_ab", f32, tf32, last}, {"swap_ab_anywhere", f32, tf32},
+        {"swap_ab_anywhere", f16, strict}, {"strips", f32, tf32}, {"strips", f32, tf32, last}, {"buffers", f32, tf32},
         {"buffers", f16, strict},
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},

@@ -42,7 +42,7 @@ void Frame::give_back(std::unique_ptr<DenseRead> read) {
     reads_.insert(reads_.begin(), std::move(read));
 }
 
-// Rows that share their padding, come as one or are gone through by turned products have the image's width.
-bool lasts(const KernelSpec& spec) { return !spec.config.shared_padding && !spec.config.flat && !spec.config.turned; }
+// Rows that share their padding, come as one or are gone through by swap-AB products have the image's width.
+bool lasts(const KernelSpec& spec) { return !spec.config.shared_padding && !spec.config.flat && !spec.config.swap_ab; }
 
 }  // namespace transfuse::cuda

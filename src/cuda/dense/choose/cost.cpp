@@ -6,7 +6,7 @@
 
 #include "cuda/dense/schedule/box_shape.h"
 #include "cuda/dense/schedule/serpentine.h"
-#include "cuda/dense/schedule/turned_shape.h"
+#include "cuda/dense/schedule/swap_ab_shape.h"
 
 namespace transfuse::cuda {
 
@@ -77,7 +77,7 @@ constexpr double chunk_written = 100;
 constexpr double waits_joint = 0.8, waits_alone = 0.3;
 constexpr double box_sent = 300;         // an accumulator that leaves in boxes
 constexpr double chain_begins = 200;     // on accumulators
-constexpr double turned_laid = 6;        // instructions of a result that is laid down, and stored with its row
+constexpr double swap_ab_laid = 6;       // instructions of a result that is laid down, and stored with its row
 constexpr double sectors_stored = 0.56;  // in a cycle, by product warps that have nothing else to do
 constexpr double sectors_shared = 4.7;   // as long where rows begin anywhere: a sector is two lanes' or two rows'
 constexpr double fold_flops = 3;         // of a value, to join it with its neighbours'
@@ -108,7 +108,7 @@ constexpr double unlike_tiles =
 }  // namespace
 
 int Cost::chunk_bytes() const {
-    if (needs.turned) return turned_bytes(needs, c, s);
+    if (needs.swap_ab) return swap_ab_bytes(needs, c, s);
     if (needs.fragments) return needs.boxed ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
     const int pixels = chunk_pixels();
     const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
@@ -189,7 +189,7 @@ bool Cost::ring_holds_steps() const {
 }
 
 bool Cost::operand_without_stores() const {
-    return problem.load == LoadMode::operand && needs.fragments && !needs.turned;
+    return problem.load == LoadMode::operand && needs.fragments && !needs.swap_ab;
 }
 
 // Measured in TF32: in turn is 2 to 8 % faster where the buffers hold half of a tile's chunks or fewer (f1, f6, f8), 2
@@ -201,7 +201,7 @@ bool Cost::alternates() const {
 }
 
 Cost::Parts Cost::parts() const {
-    const double k = s.k_stages * c.k_steps, n = needs.turned ? s.operand_rows : s.run_pixels,
+    const double k = s.k_stages * c.k_steps, n = needs.swap_ab ? s.operand_rows : s.run_pixels,
                  terms = problem.terms() == 2 ? 3 : 1;
     double steps = 0, tiles = s.tile_count();
     for (int v : s.variant_steps) steps += v;
@@ -256,7 +256,7 @@ Cost::Parts Cost::parts() const {
     // On fragments two warps a scheduler run the chain, while no products do.
     const double values = s.blocks * s.accumulators;
     const double fragments =
-        needs.fragments ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.turned ? turned_laid : 0))
+        needs.fragments ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.swap_ab ? swap_ab_laid : 0))
         : needs.folded  ? chain_begins + values * (fold_flops + needs.epilogue_flops)
                         : 0;
     const double store = needs.fragments ? 0 : chunks() * chunk / c.store_groups;
@@ -265,13 +265,13 @@ Cost::Parts Cost::parts() const {
                                    static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * needs.boxed
                              : 0;  // bytes
     const double laid =
-        needs.turned ? 2.0 * s.blocks * turned_pixels * static_cast<double>(problem.cout) : 0;  // elements
-    const double straight = needs.straight ? 2.0 * s.blocks * 64 * run : 0;                     // elements
+        needs.swap_ab ? 2.0 * s.blocks * swap_ab_pixels * static_cast<double>(problem.cout) : 0;  // elements
+    const double straight = needs.straight ? 2.0 * s.blocks * 64 * run : 0;                       // elements
     // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
     const double sectors = straight / 8 *
                            (needs.straight * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.straight / 4.0) *
                            (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
-    const double handed = needs.turned  ? laid * needs.turned
+    const double handed = needs.swap_ab ? laid * needs.swap_ab
                           : needs.boxed ? boxed * (1 + needs.added)
                                         : chunks() * chunk_bytes();
     // Tensors that come in boxes are asked for when a tile's products begin.
@@ -286,7 +286,7 @@ Cost::Parts Cost::parts() const {
                           (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
                           static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
                           2 * handed / shared_bytes_a_cycle;
-    const double memory = ((needs.turned     ? laid * needs.turned
+    const double memory = ((needs.swap_ab    ? laid * needs.swap_ab
                             : needs.straight ? straight * needs.straight
                             : needs.boxed    ? boxed * (1 + needs.added)
                             : needs.stores   ? chunks() * elements / pooled * element
@@ -310,7 +310,7 @@ double Cost::cycles() const {
     // begin anywhere).
     if (c.split == Split::phases && (c.resident || c.w_phases || problem.lanes() == 8 || needs.one_by_one))
         total *= unlike_warpgroups;
-    if (s.blocks == 1 && !needs.turned) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
+    if (s.blocks == 1 && !needs.swap_ab) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
     if (ring_holds_tile()) total *= tile_in_ring;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "cuda/dense/choose/turned_choose.h"
+#include "cuda/dense/choose/choose_swap_ab.h"
 #include "cuda/dense/exits/store/store_map.h"
-#include "cuda/dense/exits/turned/turned_stores.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -58,23 +58,23 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
     return cut_of(std::move(rivals[0]));
 }
 
-// What turned products may be estimated to take, of the choice's time, to be taken; measured both ways for 48 to 128
+// What swap-AB products may be estimated to take, of the choice's time, to be taken; measured both ways for 48 to 128
 // channels, one to three axes, both layouts (docs/measured.md). Store roles are estimated too fast where they gather
 // channels that lie apart: channels last, and in 16 bits of more than 64. Up to 64 in planes they are as fast.
-double turned_pays(const Request& request) {
-    const bool words = request.turned == 4;
+double swap_ab_pays(const Request& request) {
+    const bool words = request.swap_ab == 4;
     if (request.epilogue.program().pixel_major) return words ? 1.15 : 1.6;
     return request.problem.cout <= 64 ? 0 : words ? 0.9 : 1.2;
 }
 
-// Chains that reduce over channels, on turned products.
-std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
-    const auto needs = request.turned_needs();
-    if (!needs || (choice && turned_pays(request) == 0)) return std::nullopt;
-    auto rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+// Chains that reduce over channels, on swap-AB products.
+std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
+    const auto needs = request.swap_ab_needs();
+    if (!needs || (choice && swap_ab_pays(request) == 0)) return std::nullopt;
+    auto rival = choose_swap_ab(request.problem, *needs, target.multiprocessors, target.shared_bytes);
     if (!rival ||
-        (choice && rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
-                                                                     *choice->schedule, target.multiprocessors)))
+        (choice && rival->seconds >= swap_ab_pays(request) * estimate(request.problem, request.needs, choice->config,
+                                                                      *choice->schedule, target.multiprocessors)))
         return std::nullopt;
     return cut_of(std::move(*rival));
 }
@@ -88,12 +88,12 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
             request.go_straight();
             return cut;
         }
-    } else if (config && config->turned && request.turned) {
-        if (auto cut = cut_by(*config, around, request.problem, *request.turned_needs())) {
+    } else if (config && config->swap_ab && request.swap_ab) {
+        if (auto cut = cut_by(*config, around, request.problem, *request.swap_ab_needs())) {
             request.turn();
             return cut;
         }
-    } else if (config && !config->straight && !config->turned &&
+    } else if (config && !config->straight && !config->swap_ab &&
                (config->store_groups > 0 || request.needs.fragments)) {
         for (const bool folded : {true, false})
             for (const bool ahead : {true, false}) {
@@ -114,9 +114,9 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
     if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
     auto choice = best_cut(request.problem, request.needs, target);
     while (!choice && request.relax()) choice = best_cut(request.problem, request.needs, target);
-    if (auto turned = turned_rival(request, choice, target)) {
+    if (auto swap_ab = swap_ab_rival(request, choice, target)) {
         request.turn();
-        return turned;
+        return swap_ab;
     }
     if (auto straight = straight_rival(request, choice, target)) {
         request.go_straight();
@@ -133,9 +133,9 @@ std::vector<Choice> choices_of(Request& request, const Target& target, size_t mo
     while (choices.empty() && request.relax()) choices = find(request.needs);
     if (const auto needs = request.straight_needs(); needs && most > 1)
         for (Choice& choice : find(*needs)) choices.push_back(std::move(choice));
-    if (const auto needs = request.turned_needs(); needs && most > 1)
-        if (auto turned = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes))
-            choices.push_back(std::move(*turned));
+    if (const auto needs = request.swap_ab_needs(); needs && most > 1)
+        if (auto swap_ab = choose_swap_ab(request.problem, *needs, target.multiprocessors, target.shared_bytes))
+            choices.push_back(std::move(*swap_ab));
     return choices;
 }
 

@@ -10,7 +10,7 @@
 #include "cuda/dense/exits/accumulators/straight_stores.h"
 #include "cuda/dense/exits/handover.h"
 #include "cuda/dense/exits/store/store_map.h"
-#include "cuda/dense/exits/turned/turned_stores.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
 #include "cuda/dense/read/apart.h"
 #include "cuda/dense/schedule/specialization.h"
 
@@ -29,7 +29,7 @@ Request::Request(TileProgram tile_program, const Problem& p)
     program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
     needs.ahead = on_accumulators() || needs.whole_rows ? 0 : ahead_bytes(epilogue);
     straight = straight_element(epilogue);
-    turned = turned_element(epilogue);
+    swap_ab = swap_ab_element(epilogue);
 }
 
 void Request::leave_in_boxes(int element) {
@@ -51,16 +51,16 @@ void Request::go_straight() {
     epilogue.leave_in_boxes(0);
 }
 
-std::optional<Needs> Request::turned_needs() const {
-    if (turned == 0) return std::nullopt;
+std::optional<Needs> Request::swap_ab_needs() const {
+    if (swap_ab == 0) return std::nullopt;
     Needs other = needs;
-    other.turned = turned, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0,
+    other.swap_ab = swap_ab, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0,
     other.reduced = false;
     return other;
 }
 
 void Request::turn() {
-    needs = *turned_needs();
+    needs = *swap_ab_needs();
     epilogue.leave_in_boxes(0);
     program.fold = program.handed = -1, program.handed_biased = false;
     program.before_fold.clear(), program.before_handed.clear();

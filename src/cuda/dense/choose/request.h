@@ -27,8 +27,8 @@ struct Request : Spare<Request> {
     // The same, its results straight from the accumulators to memory; nullopt where they cannot go so.
     std::optional<Needs> straight_needs() const;
     void go_straight();
-    int turned = 0;  // bytes of an element where the product may be turned (turned_stores.h)
-    std::optional<Needs> turned_needs() const;
+    int swap_ab = 0;  // bytes of an element where the product may swap its operands (swap_ab_stores.h)
+    std::optional<Needs> swap_ab_needs() const;
     void turn();
     void through_chunks();  // what follows the products goes to the store role, all of it
     bool relax();           // where no tile fits: asks for less. False when there is nothing left to do without

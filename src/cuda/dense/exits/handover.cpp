@@ -5,7 +5,7 @@
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/reductions.h"
 #include "cuda/dense/exits/accumulators/straight_stores.h"
-#include "cuda/dense/exits/turned/turned_stores.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
 #include "cuda/kernel/expression.h"
 #include "cuda/kernel/lines.h"
 
@@ -50,7 +50,7 @@ bool hands_over_biased(const Epilogue& epilogue) {
 }
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
-    if (config.turned) return turned_program(epilogue, config, schedule);
+    if (config.swap_ab) return swap_ab_program(epilogue, config, schedule);
     if (config.straight) return straight_program(epilogue, schedule);
     if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
     if (epilogue.program().handed >= 0) return reduction_program(epilogue);

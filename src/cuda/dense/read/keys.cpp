@@ -21,20 +21,20 @@ int8_t divided(int64_t size) {
 
 void add(KeyText& key, const Config& config) {
     const auto& [run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs,
-                 chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, turned,
+                 chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, swap_ab,
                  straight, strip, shared_padding, flat, alternates, skips] = config;
     key.add(run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs, chunk_width,
-            buffers, store_groups, load_registers, store_registers, product_registers, turned, straight, strip,
+            buffers, store_groups, load_registers, store_registers, product_registers, swap_ab, straight, strip,
             shared_padding, flat, alternates, skips);
 }
 
 void add(KeyText& key, const Needs& needs) {
     const auto& [all_channels, whole_rows, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores,
                  epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight,
-                 turned, folded, reduced] = needs;
+                 swap_ab, folded, reduced] = needs;
     key.add(all_channels, whole_rows, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores,
             epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight,
-            turned, folded, reduced);
+            swap_ab, folded, reduced);
 }
 
 void add(KeyText& key, const Operand& operand) {
@@ -98,8 +98,8 @@ KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& c
     for (const auto& [up, down, dil, offset, in, out, taps] : axes) key.add(up, down, dil, offset, taps);
     add(key, config);
     add(key, needs);
-    // Rows that share their padding, come as one or are gone through by turned products have the image's width.
-    if (config.shared_padding || config.flat || config.turned) key.add(axes[3].in, axes[3].out);
+    // Rows that share their padding, come as one or are gone through by swap-AB products have the image's width.
+    if (config.shared_padding || config.flat || config.swap_ab) key.add(axes[3].in, axes[3].out);
     return key;
 }
 

@@ -22,7 +22,7 @@ std::string to_string(const Config& c) {
     text << " chunks " << c.buffers << "x" << c.chunk_width << " stores " << c.store_groups << " registers "
          << c.load_registers << "/" << c.store_registers << "/" << c.product_registers;
     if (c.w_phases) text << " w-phases " << c.w_phases;
-    if (c.turned) text << " turned";
+    if (c.swap_ab) text << " swap_ab";
     if (c.straight) text << " straight";
     if (c.strip) text << " strip";
     if (c.shared_padding) text << " shared padding";
@@ -55,7 +55,7 @@ std::optional<Config> config_named(const std::string& text) {
         return std::nullopt;
     if (const size_t phases = rest.find(" w-phases "); phases != std::string::npos)
         c.w_phases = std::atoi(rest.c_str() + phases + 10);
-    c.turned = rest.find(" turned") != std::string::npos;
+    c.swap_ab = rest.find(" swap_ab") != std::string::npos;
     c.straight = rest.find(" straight") != std::string::npos;
     c.strip = rest.find(" strip") != std::string::npos;
     c.shared_padding = rest.find(" shared padding") != std::string::npos,

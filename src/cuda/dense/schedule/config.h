@@ -22,10 +22,10 @@ struct Config {
     int piece = 1;  // of the raw patch: vectors of channels in a box, else pixels a load thread
     bool resident = false;
     int slab_tiles = 0, slabs = 2;      // streamed weights: operand tiles a slab, slabs in the ring
-    int chunk_width = 64, buffers = 2;  // columns of a chunk; of a turned product's results, channels
+    int chunk_width = 64, buffers = 2;  // columns of a chunk; of a swap-AB product's results, channels
     int store_groups = 1;               // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
-    bool turned = false;    // pixels are the rows of a product, all channels its columns (turned_stores.h)
+    bool swap_ab = false;   // pixels are the rows of a product, all channels its columns (swap_ab_stores.h)
     bool straight = false;  // results go from the accumulators straight to memory (straight_stores.h)
     bool strip = false;     // a run is eight columns wide: each row of the patch is a block of the operand's pixels
     bool shared_padding = false;  // one tile takes the whole width: the zeros right of a row are those left of the next

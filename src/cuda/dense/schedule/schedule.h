@@ -122,8 +122,8 @@ struct Needs {
     int boxed = 0;     // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
     int added = 0;     // tensors beside the convolution that come in such boxes (added_tensors.h)
     int straight = 0;  // or go straight to memory (straight_stores.h)
-    int turned = 0;    // or leave a product whose rows are pixels (turned_stores.h)
-    bool kept_whole() const { return fragments && !boxed && !straight && !turned; }  // nothing but reductions is kept
+    int swap_ab = 0;   // or leave a product whose rows are pixels (swap_ab_stores.h)
+    bool kept_whole() const { return fragments && !boxed && !straight && !swap_ab; }  // nothing but reductions is kept
     int folded = 0;  // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
     bool reduced = false;  // product warps reduce over channels, and hand over what comes of it
 };
@@ -164,7 +164,7 @@ struct Schedule {
     int run_pitch = 0;  // columns of an accumulator from one row of the patch to the next
     const char* run_pitch_name() const { return run_pitch == extent[3] ? "EXTENT_W" : "RUN_W"; }  // in the text
     int run_pixels = 0, pixels = 0, plane = 0, run_offset = 0;  // run_offset: pixels from run 0 to run 1
-    bool unbroken = false;     // turned: runs follow one another across the ends of rows, a tile has two
+    bool unbroken = false;     // swap_ab: runs follow one another across the ends of rows, a tile has two
     int operand_rows = 64;     // of an operand tile: channels
     int raw_pixels = 0;        // of the patch as it comes from memory: in flat boxes without the zeros beside the image
     int tail = 0;              // zeros after the patch, where padding is shared

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cuda/dense/schedule/box_shape.h"
-#include "cuda/dense/schedule/turned_shape.h"
+#include "cuda/dense/schedule/swap_ab_shape.h"
 
 namespace transfuse::cuda {
 
@@ -42,7 +42,8 @@ bool Scheduler::patch() {
     s_.plane = rounded_up(s_.pixels + s_.tail, 8);
     if (problem_.load == LoadMode::lines && (s_.line(problem_) > 256 || s_.pixels > most_in_lines)) return false;
     row_span_ = s_.extent[3], plane_span_ = s_.extent[2] * row_span_, batch_span_ = s_.extent[1] * plane_span_;
-    if (c_.turned) s_.plane = std::max(s_.plane, rounded_up(furthest_window() + row_span_ - 1 + 2 * turned_pixels, 8));
+    if (c_.swap_ab)
+        s_.plane = std::max(s_.plane, rounded_up(furthest_window() + row_span_ - 1 + 2 * swap_ab_pixels, 8));
     return true;
 }
 
@@ -70,7 +71,7 @@ bool Scheduler::comes_flat() const {
 
 // Rows of the run lie one after another; the columns between them are computed and not stored.
 bool Scheduler::run() {
-    if (c_.turned) return turn();
+    if (c_.swap_ab) return turn();
     if (c_.strip && (c_.run[3] != strip_width || problem_.family != Family::wgmma || needs_.kept_whole())) return false;
     s_.run_pitch = static_cast<int>(c_.strip ? strip_width : row_span_);
     s_.run_pixels = rounded_up(run_column(c_.run[0] - 1, c_.run[1] - 1, c_.run[2] - 1) + c_.run[3], 8);
@@ -93,11 +94,11 @@ bool Scheduler::turn() {
         return false;
     s_.unbroken = c_.runs == std::array{1, 1, 1, 1}, s_.operand_rows = channels;
     if (s_.unbroken ? u_extent(problem_.axes[3]) > s_.tile[3] || s_.advance[2] > 1 ||
-                          s_.tile[2] * row_span_ < row_span_ - 1 + 2 * turned_pixels
-                    : c_.run[2] != 1 || c_.run[3] != turned_pixels || c_.runs != std::array{1, 1, 1, 2})
+                          s_.tile[2] * row_span_ < row_span_ - 1 + 2 * swap_ab_pixels
+                    : c_.run[2] != 1 || c_.run[3] != swap_ab_pixels || c_.runs != std::array{1, 1, 1, 2})
         return false;
     s_.run_pitch = static_cast<int>(row_span_);
-    s_.run_pixels = s_.run_offset = turned_pixels;
+    s_.run_pixels = s_.run_offset = swap_ab_pixels;
     s_.accumulators = channels / 2;
     return true;
 }
@@ -109,9 +110,9 @@ bool Scheduler::rows() {
     for (size_t a = 1; a < 3; ++a) phase_count *= s_.period[a];
     // Very few channels of many phases: as many side by side as there are.
     while (!needs_.fragments && s_.segment / 2 >= problem_.cout && 64 / s_.segment < phase_count) s_.segment /= 2;
-    if (c_.turned) s_.segment = 64;
+    if (c_.swap_ab) s_.segment = 64;
     s_.segments = 64 / s_.segment;
-    s_.channel_blocks = c_.turned ? 1 : static_cast<int>((problem_.cout + 63) / 64);
+    s_.channel_blocks = c_.swap_ab ? 1 : static_cast<int>((problem_.cout + 63) / 64);
     std::vector<bool> has_taps(phases_[3].size());
     for (size_t r = 0; r < phases_[3].size(); ++r) has_taps[r] = !phases_[3][r].taps.empty();
     // Many residues along w leave few pixels to each: then bundles of some of them, which all have taps.
@@ -161,7 +162,7 @@ bool Scheduler::accumulators() {
     if (needs_.folded && registers > 128) return false;  // the fold needs some beside them
     if (c_.store_groups > 1 && (s_.accumulators > 64 || c_.buffers % (2 * c_.store_groups)))
         return false;  // a buffer may not come round before its group does
-    if (c_.turned != (needs_.turned > 0) || (c_.turned && registers > most_turned)) return false;
+    if (c_.swap_ab != (needs_.swap_ab > 0) || (c_.swap_ab && registers > most_swap_ab)) return false;
     if (c_.straight != (needs_.straight > 0) || (c_.straight && (!c_.strip || s_.segments > 1))) return false;
     if (c_.split == Split::channels && s_.channel_blocks < 2) return false;
     if (c_.split == Split::phases && s_.bundle_count < 2) return false;
@@ -218,7 +219,7 @@ bool Scheduler::chunks() {
         (s_.segments > 1 || s_.chunk_count > 1 || !empty_.empty() || needs_.pooled || needs_.pixel_major))
         return false;
     if (needs_.fragments) s_.chunk_bytes = needs_.boxed ? boxes_bytes(box_shape(problem_, needs_, c_, s_)) : 0;
-    if (needs_.turned) s_.chunk_bytes = turned_bytes(needs_, c_, s_);
+    if (needs_.swap_ab) s_.chunk_bytes = swap_ab_bytes(needs_, c_, s_);
     return needs_.fragments || s_.joint || c_.buffers >= 2;
 }
 

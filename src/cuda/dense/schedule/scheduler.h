@@ -39,7 +39,7 @@ private:
     bool share_padding(int pitch_grain);  // rows of the patch, where the zeros right of one are those left of the next
     bool comes_flat() const;              // whether rows can come as one
     bool run();                           // the pixels of an accumulator, merged rows
-    bool turn();                          // or of 64 of its rows, where products are turned
+    bool turn();                          // or of 64 of its rows, where operands are swapped
 
     // Rows of M.
     bool rows();                                     // channels, and with few of them phases side by side

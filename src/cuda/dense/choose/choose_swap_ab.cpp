@@ -1,11 +1,11 @@
-#include "cuda/dense/choose/turned_choose.h"
+#include "cuda/dense/choose/choose_swap_ab.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "algebra/integer.h"
 #include "cuda/dense/schedule/serpentine.h"
-#include "cuda/dense/schedule/turned_shape.h"
+#include "cuda/dense/schedule/swap_ab_shape.h"
 
 namespace transfuse::cuda {
 
@@ -19,13 +19,13 @@ std::vector<Config> runs(const Problem& problem, int phases) {
     std::vector<Config> list;
     const int columns = static_cast<int>(round_up(u_extent(problem.axes[3]), problem.grain()));
     Config c;
-    c.turned = true, c.split = Split::pixels, c.store_groups = 0, c.chunk_width = 16;
+    c.swap_ab = true, c.split = Split::pixels, c.store_groups = 0, c.chunk_width = 16;
     c.share_registers();
     c.w_phases = phases == problem.axes[3].period() ? 0 : phases;
-    c.run = {1, 1, 2 * turned_pixels / columns + 2, columns};
+    c.run = {1, 1, 2 * swap_ab_pixels / columns + 2, columns};
     for (const bool shared : {true, false})
         if (!problem.any_size) c.shared_padding = shared, list.push_back(c);
-    c.shared_padding = false, c.run = {1, 1, 1, turned_pixels}, c.runs[3] = 2;
+    c.shared_padding = false, c.run = {1, 1, 1, swap_ab_pixels}, c.runs[3] = 2;
     list.push_back(c);
     return list;
 }
@@ -82,7 +82,8 @@ std::optional<Schedule> fit(const Problem& problem, const Needs& needs, Config& 
 
 }  // namespace
 
-std::optional<Choice> choose_turned(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit) {
+std::optional<Choice> choose_swap_ab(const Problem& problem, const Needs& needs, int multiprocessors,
+                                     int shared_limit) {
     std::optional<Choice> best;
     // All residues along w where accumulators have room for them: their outputs lie side by side.
     const int period = static_cast<int>(problem.axes[3].period());

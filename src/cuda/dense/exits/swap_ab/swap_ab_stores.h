@@ -1,4 +1,4 @@
-// Turned products: 64 pixels are the rows of an accumulator and all channels its columns, so that the channels of a
+// Swap-AB products: 64 pixels are the rows of an accumulator and all channels its columns, so that the channels of a
 // pixel lie in four neighbouring lanes, and reductions over them take a few exchanges within a warp. The product warps
 // run the whole chain on their accumulators, lay rows of outputs down in shared memory, and store them in vectors of 16
 // bytes wherever they begin; what is left at the ends of rows is stored singly. There is no store role.
@@ -11,13 +11,13 @@
 
 namespace transfuse::cuda {
 
-// The bytes of a stored element where the pass can be turned, 0: it cannot.
-int turned_element(const Epilogue& epilogue);
+// The bytes of a stored element where the pass can swap its operands, 0: it cannot.
+int swap_ab_element(const Epilogue& epilogue);
 
 // What the text of places (src/cuda/device) has for tiles of such products.
 void place_windows(Hooks& places, const Schedule& schedule);
 
 // struct Fragments of such a chain.
-std::string turned_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule);
+std::string swap_ab_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule);
 
 }  // namespace transfuse::cuda

@@ -1,4 +1,4 @@
-// How the results of a turned product are laid down in shared memory (turned_stores.h).
+// How the results of a swap-AB product are laid down in shared memory (swap_ab_stores.h).
 #pragma once
 
 #include <algorithm>
@@ -7,21 +7,21 @@
 
 namespace transfuse::cuda {
 
-constexpr int turned_pixels = 64;  // rows of a product
-constexpr int most_turned = 128;   // accumulators of a thread: the chain needs registers beside them
+constexpr int swap_ab_pixels = 64;  // rows of a product
+constexpr int most_swap_ab = 128;   // accumulators of a thread: the chain needs registers beside them
 
 // Rows of outputs, one a channel, some channels at a time. A piece of a row lies as far from a multiple of 16
 // bytes as it will in memory.
-struct TurnedShape {
+struct SwapAbShape {
     int vector = 4;                // elements of 16 bytes
     int columns = 64;              // outputs along w of a window
     int channels = 16, parts = 1;  // at a time (`Config::chunk_width`), and how often; two parts lie side by side
     int pitch = 0;                 // elements from a channel to the next
 };
 
-inline TurnedShape turned_shape(int element, const Config& c, const Schedule& s) {
-    TurnedShape shape;
-    shape.vector = 16 / element, shape.columns = turned_pixels * s.phases_w;
+inline SwapAbShape swap_ab_shape(int element, const Config& c, const Schedule& s) {
+    SwapAbShape shape;
+    shape.vector = 16 / element, shape.columns = swap_ab_pixels * s.phases_w;
     shape.channels = std::min(c.chunk_width, s.operand_rows);
     shape.parts = (s.operand_rows + shape.channels - 1) / shape.channels;
     // Two pieces of rows, each shifted; neighbouring channels of a lane lie in other banks.
@@ -32,10 +32,10 @@ inline TurnedShape turned_shape(int element, const Config& c, const Schedule& s)
 }
 
 // Of a warpgroup; channels that lie side by side in memory go there at once.
-inline int turned_bytes(const Needs& needs, const Config& c, const Schedule& s) {
-    const int element = needs.turned;
+inline int swap_ab_bytes(const Needs& needs, const Config& c, const Schedule& s) {
+    const int element = needs.swap_ab;
     if (needs.pixel_major) return 0;
-    const TurnedShape shape = turned_shape(element, c, s);
+    const SwapAbShape shape = swap_ab_shape(element, c, s);
     return 2 * shape.channels * shape.pitch * element;
 }
 

@@ -1,23 +1,23 @@
-#include "cuda/dense/exits/turned/turned_stores.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
 
 #include <algorithm>
 
 #include "cuda/dense/exits/accumulators/fragments.h"
-#include "cuda/dense/exits/turned/turned_chain.h"
-#include "cuda/dense/exits/turned/turned_rows.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_chain.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_rows.h"
 #include "cuda/kernel/expression.h"
 
 namespace transfuse::cuda {
 
 namespace {
 
-class TurnedProgram {
+class SwapAbProgram {
 public:
-    TurnedProgram(const Epilogue& epilogue, const Config& config, const Schedule& s)
+    SwapAbProgram(const Epilogue& epilogue, const Config& config, const Schedule& s)
         : epilogue_(epilogue),
           s_(s),
           store_(epilogue.stores()[0]),
-          shape_(turned_shape(static_cast<int>(bytes(store_.dtype)), config, s)),
+          shape_(swap_ab_shape(static_cast<int>(bytes(store_.dtype)), config, s)),
           type_(storage_name(store_.dtype)),
           last_(epilogue.program().pixel_major),
           chain_(epilogue, t),
@@ -138,7 +138,7 @@ private:
         t.unrolled("for (int i = 0; i < 2; i++) {");
         t.line("const int pixel = warpgroup * RUN_PIXELS + warp * 16 + i * 8 + lane / 4 + " +
                std::string(s_.unbroken ? "at.start" : "at.u[3]") + ";");
-        t.line(turned_row(s_, "pixel", "column"));
+        t.line(swap_ab_row(s_, "pixel", "column"));
         t.line(
             "const int n = at.u[0], d = PERIOD_D * at.u[1] + (code >> 16), h = PERIOD_H * (at.u[2] + row) + (code >> 8 "
             "& 255), w0 = PERIOD_W * column + (code & 255);");
@@ -236,18 +236,18 @@ private:
     const Epilogue& epilogue_;
     const Schedule& s_;
     const Operand& store_;
-    const TurnedShape shape_;
+    const SwapAbShape shape_;
     const std::string type_;
     const bool last_;         // channels
     std::vector<int> codes_;  // [variant][set]: residues, −1: none
     Lines t;
-    TurnedChain chain_;
-    TurnedRows rows_;
+    SwapAbChain chain_;
+    SwapAbRows rows_;
 };
 
 }  // namespace
 
-int turned_element(const Epilogue& epilogue) {
+int swap_ab_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
     if (problem.terms() > 1 || problem.cout > 256 || !program.channel_reductions) return 0;
@@ -274,8 +274,8 @@ void place_windows(Hooks& places, const Schedule& s) {
             "EXTENT_W;";
 }
 
-std::string turned_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule) {
-    return TurnedProgram(epilogue, config, schedule).text();
+std::string swap_ab_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule) {
+    return SwapAbProgram(epilogue, config, schedule).text();
 }
 
 }  // namespace transfuse::cuda

@@ -1,4 +1,4 @@
-#include "cuda/dense/exits/turned/turned_rows.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_rows.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ std::string word_of(int bytes) { return bytes == 16 ? "uint4" : bytes == 4 ? "un
 
 }  // namespace
 
-TurnedRows::TurnedRows(Lines& lines, const Epilogue& epilogue, const Schedule& s, const TurnedShape& shape)
+SwapAbRows::SwapAbRows(Lines& lines, const Epilogue& epilogue, const Schedule& s, const SwapAbShape& shape)
     : t(lines),
       problem_(epilogue.problem()),
       store_(epilogue.stores()[0]),
@@ -23,7 +23,7 @@ TurnedRows::TurnedRows(Lines& lines, const Epilogue& epilogue, const Schedule& s
       wide_turns_(std::max(1, shape.columns / (32 * shape.vector))),
       type_(storage_name(store_.dtype)) {}
 
-void TurnedRows::constants() {
+void SwapAbRows::constants() {
     const int columns = shape_.columns / together(), slots = std::min(32, columns);
     t.constants({{"WIDE_OUT", shape_.vector}});
     if (in_pieces())
@@ -32,13 +32,13 @@ void TurnedRows::constants() {
         t.constants({{"ROW_VECTOR", together()}, {"ROW_SLOTS", slots}, {"ROW_TURNS", columns / slots}});
 }
 
-void TurnedRows::functions() {
+void SwapAbRows::functions() {
     t.line("// Stores in one instruction, taken or not: what follows in the text need not wait for a branch.");
     if (in_pieces() || together() > 1) store_where(16);
     if (in_pieces() || together() == 1) store_where(element_);
 }
 
-void TurnedRows::window() {
+void SwapAbRows::window() {
     t.line(type_ + "* const image = operands.y0 + at.u[0] * operands.ys0.n;");
     t.line("const int first = " + std::string(s_.unbroken ? "at.start" : "at.u[3]") +
            " + warpgroup * RUN_PIXELS, d = PERIOD_D * at.u[1] + (code >> 16);");
@@ -47,15 +47,15 @@ void TurnedRows::window() {
     in_pieces() ? pieces() : columns();
 }
 
-std::string TurnedRows::shift(const std::string& pixel, const std::string& channel) const {
+std::string SwapAbRows::shift(const std::string& pixel, const std::string& channel) const {
     return in_pieces() ? " + (" + pixel + " >= second ? shift_of(1, " + channel + ") : shift_of(0, " + channel + "))"
                        : "";
 }
 
-void TurnedRows::stores() { in_pieces() ? stores_of_pieces() : stores_of_columns(); }
+void SwapAbRows::stores() { in_pieces() ? stores_of_pieces() : stores_of_columns(); }
 
 // All rows are whole vectors.
-bool TurnedRows::are_vectors() const {
+bool SwapAbRows::are_vectors() const {
     const int vector = shape_.vector;
     if (s_.phases_w != s_.period[3] || problem_.axes[3].out % vector || store_.offset % vector) return false;
     if (s_.unbroken && s_.extent[3] * s_.phases_w % vector) return false;
@@ -64,13 +64,13 @@ bool TurnedRows::are_vectors() const {
     return true;
 }
 // A window is a piece of one row or of two, and neighbours lie side by side.
-bool TurnedRows::in_pieces() const {
+bool SwapAbRows::in_pieces() const {
     return !are_vectors() && s_.phases_w == s_.period[3] && shape_.columns <= 4 * 32 * shape_.vector &&
-           shape_.columns <= 512 && (!s_.unbroken || s_.run_pitch >= turned_pixels);
+           shape_.columns <= 512 && (!s_.unbroken || s_.run_pitch >= swap_ab_pixels);
 }
 
 // The pointer goes on within the instruction's text: it would be found anew from counts of channels otherwise.
-void TurnedRows::store_where(int bytes) {
+void SwapAbRows::store_where(int bytes) {
     const std::string word = word_of(bytes);
     t.line("static __device__ __forceinline__ void store_where(bool taken, char*& to, long long further, " + word +
            " v) {");
@@ -90,7 +90,7 @@ void TurnedRows::store_where(int bytes) {
 }
 
 // Lane by lane, one output or whole vectors of them.
-void TurnedRows::columns() {
+void SwapAbRows::columns() {
     t.line(
         "// Where a lane's columns lie, each with the same of every channel; `to` in the first of its channels that "
         "are "
@@ -100,7 +100,7 @@ void TurnedRows::columns() {
     t.line("bool there[ROW_TURNS];");
     t.unrolled("for (int turn = 0; turn < ROW_TURNS; turn++) {");
     t.line("const int q = (turn * ROW_SLOTS + lane % ROW_SLOTS) * ROW_VECTOR, pixel = first + q / PHASES_W;");
-    t.line(turned_row(s_, "pixel", "column"));
+    t.line(swap_ab_row(s_, "pixel", "column"));
     t.line(
         "const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255), w = PERIOD_W * column + (code & 255) + q % "
         "PHASES_W;");
@@ -111,7 +111,7 @@ void TurnedRows::columns() {
     t.line("}");
 }
 
-void TurnedRows::stores_of_columns() {
+void SwapAbRows::stores_of_columns() {
     t.line("constexpr int ROWS = 4 * (32 / ROW_SLOTS);   // that the warps store at once");
     t.unrolled("for (int first = 0; first < LAID; first += ROWS) {");
     t.line("const int c = first + first_channel_of_lane;");
@@ -127,12 +127,12 @@ void TurnedRows::stores_of_columns() {
 
 // Vectors wherever a row begins; what is left at the ends of a piece singly. (Vectors only where they fill sectors
 // of 32 bytes were slower: f11 0.956 ms instead of 0.908, fp16 0.937 instead of 0.841.)
-void TurnedRows::pieces() {
+void SwapAbRows::pieces() {
     const std::string kinds = "[" + num(shape_.vector / 4) + "]", turns = kinds + "[" + num(wide_turns_) + "]";
     t.line(
         "// The window's outputs are pieces of one row or of two, which begin in its columns `start`; its column q "
         "lies at `from` + q.");
-    t.line(turned_row(s_, "first", "w"));
+    t.line(swap_ab_row(s_, "first", "w"));
     t.line("const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255), second = " +
            std::string(s_.unbroken ? "EXTENT_W - w" : "RUN_PIXELS") + ";   // the first pixel of the second piece");
     t.line("const int start[2] = {-PERIOD_W * w, PERIOD_W * second}, plane = (int)operands.ys0.d * d + row_step * h;");
@@ -159,7 +159,7 @@ void TurnedRows::pieces() {
     t.line("}");
 }
 
-void TurnedRows::ranges() {
+void SwapAbRows::ranges() {
     t.line(
         "// In columns of shared memory: where column 0 lies in memory, what there is, and what of it comes in whole "
         "vectors.");
@@ -177,7 +177,7 @@ void TurnedRows::ranges() {
     t.line("}");
 }
 
-void TurnedRows::wholes() {
+void SwapAbRows::wholes() {
     t.unrolled("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
     t.line("const int column = (turn * 32 + lane) * WIDE_OUT;");
     t.line("const bool later = column >= piece[1].wide && column < piece[1].narrow;");
@@ -186,7 +186,7 @@ void TurnedRows::wholes() {
     t.line("}");
 }
 
-void TurnedRows::ends() {
+void SwapAbRows::ends() {
     t.line("// What is left: the ends of both pieces, one after another, fewer than there are lanes.");
     t.line("const int before = piece[0].wide - piece[0].first + piece[0].last - piece[0].narrow;");
     t.line("const Piece own = lane < before ? piece[0] : piece[1];");
@@ -196,7 +196,7 @@ void TurnedRows::ends() {
     t.line("end_to[kind] = (char*)(plane_0 + (own.at + end_column[kind]));");
 }
 
-void TurnedRows::stores_of_pieces() {
+void SwapAbRows::stores_of_pieces() {
     const bool within = wide_turns_ * 32 * shape_.vector <= shape_.pitch;
     const std::string column = "(turn * 32 + lane) * WIDE_OUT";
     t.unrolled("for (int kind = 0; kind < KINDS; kind++)");

@@ -1,24 +1,24 @@
-// How a turned product's results, laid down in shared memory as rows of outputs, go to memory (turned_stores.h).
+// How a swap-AB product's results, laid down in shared memory as rows of outputs, go to memory (swap_ab_stores.h).
 #pragma once
 
 #include <string>
 
 #include "cuda/dense/read/epilogue.h"
-#include "cuda/dense/schedule/turned_shape.h"
+#include "cuda/dense/schedule/swap_ab_shape.h"
 #include "cuda/kernel/lines.h"
 
 namespace transfuse::cuda {
 
 // Which row and column of the image a pixel of a window is.
-inline std::string turned_row(const Schedule& s, const std::string& pixel, const std::string& column) {
+inline std::string swap_ab_row(const Schedule& s, const std::string& pixel, const std::string& column) {
     return s.unbroken ? "const int row = " + pixel + " / EXTENT_W, " + column + " = " + pixel + " % EXTENT_W;"
                       : "const int row = 0, " + column + " = " + pixel + ";";
 }
 
 // Parts of the text, in the order in which they stand.
-class TurnedRows {
+class SwapAbRows {
 public:
-    TurnedRows(Lines& lines, const Epilogue& epilogue, const Schedule& schedule, const TurnedShape& shape);
+    SwapAbRows(Lines& lines, const Epilogue& epilogue, const Schedule& schedule, const SwapAbShape& shape);
 
     void constants();
     void functions();
@@ -44,7 +44,7 @@ private:
     const Problem& problem_;
     const Operand& store_;
     const Schedule& s_;
-    const TurnedShape& shape_;
+    const SwapAbShape& shape_;
     const int element_;     // bytes
     const int wide_turns_;  // of a warp, to store the vectors of a piece
     const std::string type_;

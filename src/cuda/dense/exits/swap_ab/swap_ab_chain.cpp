@@ -1,4 +1,4 @@
-#include "cuda/dense/exits/turned/turned_chain.h"
+#include "cuda/dense/exits/swap_ab/swap_ab_chain.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace transfuse::cuda {
 
-TurnedChain::TurnedChain(const Epilogue& epilogue, Lines& lines)
+SwapAbChain::SwapAbChain(const Epilogue& epilogue, Lines& lines)
     : Chain(epilogue, lines, true),
       anchor_(epilogue.program().around->pass.anchor),
       result_(epilogue.stores()[0].value) {
@@ -47,7 +47,7 @@ TurnedChain::TurnedChain(const Epilogue& epilogue, Lines& lines)
 }
 
 // What follows a share at once; its steps are not taken one by one then.
-void TurnedChain::find_affine() {
+void SwapAbChain::find_affine() {
     auto is_share = [&](ValueId v) { return sum_of_share(v) >= 0; };
     if (std::count_if(late_.begin(), late_.end(), is_share) != 1) return;
     affine_ = affine_chain(epilogue_.graph(), late_, *std::find_if(late_.begin(), late_.end(), is_share), result_,
@@ -55,14 +55,14 @@ void TurnedChain::find_affine() {
     std::erase_if(late_, [&](ValueId v) { return has(affine_.steps, v); });
 }
 
-bool TurnedChain::is_channel_table(ValueId v) const {
+bool SwapAbChain::is_channel_table(ValueId v) const {
     for (size_t k = 0; k < epilogue_.reads().size(); ++k)
         if (epilogue_.reads()[k].value == v) return epilogue_.table_of(k) >= 0 && epilogue_.reads()[k].depends[1];
     return false;
 }
 
 // exp(x − logsumexp(x)), of exponentials that the first step has made.
-ValueId TurnedChain::sum_of_share(ValueId v) const {
+ValueId SwapAbChain::sum_of_share(ValueId v) const {
     const Graph& graph = epilogue_.graph();
     if (graph[v].op != Op::exp || graph[graph[v].args[0]].op != Op::sub) return -1;
     const Node& difference = graph[graph[v].args[0]];
@@ -70,7 +70,7 @@ ValueId TurnedChain::sum_of_share(ValueId v) const {
     return graph[sum].op == Op::logsumexp && graph[sum].args[0] == difference.args[0] && has(early_, sum) ? sum : -1;
 }
 
-bool TurnedChain::varies_by_channel(ValueId v) const {
+bool SwapAbChain::varies_by_channel(ValueId v) const {
     if (v == anchor_) return true;
     const Graph& graph = epilogue_.graph();
     if (is_literal(graph, v)) return false;
@@ -83,20 +83,20 @@ bool TurnedChain::varies_by_channel(ValueId v) const {
     return std::any_of(graph[v].args.begin(), graph[v].args.end(), [&](ValueId a) { return varies_by_channel(a); });
 }
 
-void TurnedChain::look_back(ValueId v) {
+void SwapAbChain::look_back(ValueId v) {
     if (v == anchor_ || has(early_, v)) carry("v" + num(v), varies_by_channel(v));
 }
 
-void TurnedChain::carry(const std::string& name, bool by_channel) {
+void SwapAbChain::carry(const std::string& name, bool by_channel) {
     auto& list = by_channel ? by_channel_ : pixel_;
     if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
 }
 
-void TurnedChain::declare() {
+void SwapAbChain::declare() {
     for (const std::string& name : pixel_) t.line("REAL kept_" + name + "[BLOCKS][BATCH];");
 }
 
-void TurnedChain::before(const std::string& block) {
+void SwapAbChain::before(const std::string& block) {
     const std::string value = "v" + num(anchor_);
     t.line("REAL " + value + "[BATCH][VECTOR];");
     loops({true, true});
@@ -116,12 +116,12 @@ void TurnedChain::before(const std::string& block) {
     for (const Operand& read : epilogue_.reads()) forget(read.value);
 }
 
-void TurnedChain::declare_ahead() {
+void SwapAbChain::declare_ahead() {
     for (ValueId v : ahead_) t.line("REAL r" + num(v) + "[VECTOR];");
     if (affine_) t.line("REAL shift[VECTOR];");
 }
 
-void TurnedChain::load_ahead() {
+void SwapAbChain::load_ahead() {
     in_parts_ = true;
     auto load = [&](ValueId v, const std::string& to) {
         for (size_t k = 0; k < epilogue_.reads().size(); ++k)
@@ -134,7 +134,7 @@ void TurnedChain::load_ahead() {
 }
 
 // What is added to a share: a sum of values per channel, the first of them in its place.
-void TurnedChain::shift(const std::function<void(ValueId, const std::string&)>& load) {
+void SwapAbChain::shift(const std::function<void(ValueId, const std::string&)>& load) {
     auto number = [&](double value) { return literal(value, epilogue_.real()); };
     std::string sum = number(affine_.offset);
     for (size_t k = 0; k < affine_.terms.size(); ++k) {
@@ -150,13 +150,13 @@ void TurnedChain::shift(const std::function<void(ValueId, const std::string&)>& 
 }
 
 // The steps from a share to the end of an affine chain, or to the sigmoid behind it.
-std::string TurnedChain::affine_value() const {
+std::string SwapAbChain::affine_value() const {
     const std::string of = "v" + num(sum_of_share(affine_.of));
     const std::string value = of + "_exp[i][e] * " + of + "_share[i] + shift[e]";
     return affine_.sigmoid >= 0 ? "tf_logistic(" + value + ")" : value;
 }
 
-void TurnedChain::after(const std::string& block) {
+void SwapAbChain::after(const std::string& block) {
     in_parts_ = true;
     for (ValueId v : ahead_) define(v, "r" + num(v), {true, false});
     for (const std::string& name : by_channel_) {
@@ -188,9 +188,9 @@ void TurnedChain::after(const std::string& block) {
     in_parts_ = false;
 }
 
-std::string TurnedChain::columns() const { return in_parts_ ? "int e = FIRST_E; e < LAST_E; e++" : Chain::columns(); }
+std::string SwapAbChain::columns() const { return in_parts_ ? "int e = FIRST_E; e < LAST_E; e++" : Chain::columns(); }
 
-void TurnedChain::functions() {
+void SwapAbChain::functions() {
     t.line(
         "// Over a pixel's channels, N of a lane and those of three others: four sums side by side, so that none waits "
         "for itself.");
@@ -215,7 +215,7 @@ void TurnedChain::functions() {
     t.line("}");
 }
 
-void TurnedChain::across(const std::string& result, Op op, const std::string& term) {
+void SwapAbChain::across(const std::string& result, Op op, const std::string& term) {
     const Kind x{false, true};
     t.line("REAL " + result + dims(x) + ";");
     loops(x);
@@ -223,7 +223,7 @@ void TurnedChain::across(const std::string& result, Op op, const std::string& te
            identity(op) + "; }, [](REAL a, REAL b) { return " + combined(op, "a", "b") + "; });");
 }
 
-void TurnedChain::load_channels(const std::string& name, const std::string& from) {
+void SwapAbChain::load_channels(const std::string& name, const std::string& from) {
     if (epilogue_.channels() % 2) return Chain::load_channels(name, from);
     t.line("load_channels(" + name + ", " + from + " + first_channel, " +
            (in_parts_ ? "FIRST_E, LAST_E" : "0, VECTOR") + ");");

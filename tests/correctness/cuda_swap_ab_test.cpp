@@ -1,4 +1,4 @@
-// Turned products, whose rows are pixels and whose columns are all channels, executed on the CPU against the float64
+// Swap-AB products, whose rows are pixels and whose columns are all channels, executed on the CPU against the float64
 // reference: chains that reduce over channels, rows that begin anywhere in memory, windows that go on from row to row.
 #include "cuda_host/cases.h"
 #include "thorough.h"
@@ -53,20 +53,20 @@ void run(size_t manner, const char* dtype, double tolerance, bool last = false) 
         if (!tests::taken(i, manner, 3)) continue;
         const std::string text = with(with(passes[i], "f32", dtype), "  %", "\n  %");
         const Graph graph = parse("graph g {\n  " + text + "\n  return %z\n}\n");
-        cases.push_back(make(graph, random_leaves(graph, seed), last, true, target, Fp32Precision::tf32, " turned"));
+        cases.push_back(make(graph, random_leaves(graph, seed), last, true, target, Fp32Precision::tf32, " swap_ab"));
         size_t taken = 0;
         for (const BoundLaunch& bound : cases.back().assembly.launches)
-            taken += bound.launch.note.find(" turned") != std::string::npos;
+            taken += bound.launch.note.find(" swap_ab") != std::string::npos;
         EXPECT_EQ(taken, 1u) << text;
     }
     check(cases, tolerance);
 }
 
-TEST(Turned, tf32) { run(0, "f32", 6e-3); }
-TEST(Turned, f16) { run(1, "f16", 6e-3); }
-TEST(Turned, bf16) { run(2, "bf16", 4e-2); }
-TEST(Turned, tf32_channels_last) { run(3, "f32", 6e-3, true); }
-TEST(Turned, f16_channels_last) { run(4, "f16", 6e-3, true); }
+TEST(SwapAb, tf32) { run(0, "f32", 6e-3); }
+TEST(SwapAb, f16) { run(1, "f16", 6e-3); }
+TEST(SwapAb, bf16) { run(2, "bf16", 4e-2); }
+TEST(SwapAb, tf32_channels_last) { run(3, "f32", 6e-3, true); }
+TEST(SwapAb, f16_channels_last) { run(4, "f16", 6e-3, true); }
 
 }  // namespace
 }  // namespace transfuse::cuda

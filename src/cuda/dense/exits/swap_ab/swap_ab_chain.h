@@ -1,4 +1,4 @@
-// The chain on a turned product's accumulators (turned_stores.h), in two steps: all channels up to the last reduction
+// The chain on a swap-AB product's accumulators (swap_ab_stores.h), in two steps: all channels up to the last reduction
 // over them, then what follows, some channels at a time.
 #pragma once
 
@@ -12,9 +12,9 @@
 namespace transfuse::cuda {
 
 // v[i][e]: two pixels, and the channels 8j + 2(lane % 4) + {0, 1}. The others are three lanes away at most.
-class TurnedChain : public Chain {
+class SwapAbChain : public Chain {
 public:
-    TurnedChain(const Epilogue& epilogue, Lines& lines);
+    SwapAbChain(const Epilogue& epilogue, Lines& lines);
 
     void functions();                       // that the steps call
     void declare();                         // what is carried from the first step to the second
