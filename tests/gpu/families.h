@@ -117,7 +117,7 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"thin_columns",
          "%x = input f32[1,8,33,40]\n  %w = param f32[4,8,3,3]\n  %b = param f32[4]\n  %y = conv(%x, %w, %b) padding=[1,1]\n  %z = tanh(%y)"},
         // Three output channels: the products of each tap, added up afterwards.
-        {"taps_apart",
+        {"col2im",
          "%x = input f32[2,512,16,16]\n  %w = param f32[512,3,4,4]\n  %b = param f32[3]\n  %y = conv_transpose(%x, %w, %b) "
          "stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
         // The taps of some axes, of groups, added up for a norm's statistics.
@@ -209,7 +209,7 @@ inline const std::vector<Family>& families() {
         {"buffers", f16, strict},
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
-        {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"taps_apart", f32, tf32},
+        {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"col2im", f32, tf32},
         {"gated", f32, tf32}, {"gated_lines", f32, tf32}, {"gated_lines", f16, strict}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, strict},
         {"reduced_cells", f32, strict}, {"stored_cells", f32, strict}, {"thin_columns", f32, strict}, {"many_segments", f32, strict},
         {"weight_gradient", f16, strict}, {"weight_gradient", f64, strict}, {"boxed", f32, tf32, planes, unaligned},

@@ -10,7 +10,7 @@
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/combine.h"
 #include "cuda/dense/frame.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/col2im.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
 #include "cuda/dense/relaid.h"
@@ -155,10 +155,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
         if (o.root < 0)
             kept_at.push_back(scratch),
                 scratch +=
-                round_up((wish.apart ? products_apart(*problem) : numel(around.plan.graph[o.value].type.shape)) *
+                round_up((wish.col2im ? col2im_products(*problem) : numel(around.plan.graph[o.value].type.shape)) *
                              epilogue.real_bytes(),
                          256);
-    if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
+    if (wish.col2im) result.places.emplace(around.pass.anchor, col2im_place(around, *problem, kept_at[0]));
 
     Launch main;
     main.source = text.source;
@@ -200,7 +200,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
     result.seconds = seconds ? *seconds : estimate(*problem, needs, config, s, around.target.multiprocessors);
-    if (wish.apart) result.seconds += gather_seconds(around, *problem);
+    if (wish.col2im) result.seconds += col2im_seconds(around, *problem);
     if (wish.spec) {
         const KernelSpec::Notes& notes = wish.spec->notes[static_cast<size_t>(problem->family)];
         result.program.note = notes.program, result.pass_note = notes.pass;
@@ -236,7 +236,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     return std::nullopt;
 }
 
-std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, double than) {
+std::optional<DenseProgram> generate_dense_col2im(const Surroundings& around, double than) {
     constexpr double clearly =
         0.7;  // of the other's time: what is estimated .32 and .66 of it was measured .43 and .68
     // Products of 16 bits leave nothing to gain.
@@ -244,9 +244,9 @@ std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, dou
     if (than <= 0) return std::nullopt;
     for (Family family : families(around)) {
         const auto asked = read_asked(around, family, nullptr);
-        const ApartAxes axes = asked ? axes_apart(asked->problem, around.plan.machine) : 0;
+        const Col2imAxes axes = asked ? col2im_axes(asked->problem, around.plan.machine) : 0;
         if (!axes) continue;
-        if (auto program = generate(around, family, nullptr, {.apart = axes}))
+        if (auto program = generate(around, family, nullptr, {.col2im = axes}))
             return program->seconds < clearly * than ? std::move(program) : std::nullopt;
     }
     return std::nullopt;

@@ -135,11 +135,11 @@ Lanes Emitter::value(ValueId id, const Index& index) {
         if (auto at = scope->find(key); at != scope->end()) return at->second;
     Lanes result;
     if (auto place = places_.find(id); place != places_.end()) {
-        const bool apart = !place->second.taps_apart.empty();
-        if ((place->second.partials || apart) && has_vector(index))
+        const bool col2im = !place->second.col2im.empty();
+        if ((place->second.partials || col2im) && has_vector(index))
             result = per_lane(id, index);
-        else if (apart)
-            result = serial(apart_fold(id, place->second, index), wide_, 1);
+        else if (col2im)
+            result = serial(col2im_fold(id, place->second, index), wide_, 1);
         else if (place->second.partials)
             result = serial(*partial_fold(id, place->second, index), true, 1);
         else

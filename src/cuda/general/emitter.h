@@ -33,7 +33,7 @@ struct Place {
     std::optional<Partials> partials;
     // A convolution, by what its taps make of its inputs: [N, Cout·taps, in…], channel by channel; whoever reads an
     // output adds up the products that meet in it. Empty: the value itself.
-    Lattices taps_apart = {};
+    Lattices col2im = {};
 };
 using Places = std::unordered_map<ValueId, Place>;
 
@@ -144,7 +144,7 @@ private:
 
     std::optional<Fold> fold_of(ValueId id, const Index& index);  // by the op alone, wherever the value lies
     std::optional<Fold> partial_fold(ValueId id, const Place& place, const Index& index);
-    Fold apart_fold(ValueId id, const Place& place, const Index& index);
+    Fold col2im_fold(ValueId id, const Place& place, const Index& index);
     Fold reduction_fold(ValueId id, const Index& index);
     Coordinate met(const Lattice& axis, const Coordinate& o, const Coordinate& k, const std::string& extent,
                    std::string& inside);

@@ -90,8 +90,8 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
 
 // y[n, co, o] = Σ p[n, co·taps + k, i] over the taps k that o meets an input through: every up-th from the first on
 // where none are left out between them, else all are asked. Along an axis whose taps are together i is o.
-Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
-    const Lattices& axes = place.taps_apart;
+Fold Emitter::col2im_fold(ValueId id, const Place& place, const Index& index) {
+    const Lattices& axes = place.col2im;
     Fold fold;
     std::vector<Coordinate> first(axes.size()), whole(axes.size());  // tap, and the input it meets
     for (size_t a = 0; a < axes.size(); ++a) {
@@ -110,8 +110,8 @@ Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
         auto need = [&](const std::string& text) { inside += (inside.empty() ? "" : " && ") + text; };
         int64_t taps = 1;
         size_t next = 0;
-        for (size_t a = 0; a < place.taps_apart.size(); ++a) {
-            const Lattice& axis = place.taps_apart[a];
+        for (size_t a = 0; a < place.col2im.size(); ++a) {
+            const Lattice& axis = place.col2im[a];
             std::string i = index[a + 2].text;
             if (axis.taps > 1) {
                 const Coordinate& step = loop[next++];

@@ -29,14 +29,14 @@ public:
 
 private:
     void add(const Place& place) {
-        const auto& [base, storage, strides, read_only, aligned, partials, taps_apart] = place;
+        const auto& [base, storage, strides, read_only, aligned, partials, col2im] = place;
         key_.add(base.kind, base.value, base.offset, base.size, storage, strides, read_only, aligned,
-                 partials.has_value(), taps_apart.size());
+                 partials.has_value(), col2im.size());
         if (base.kind == Argument::Kind::bytes || base.kind == Argument::Kind::boxes) key_.add(base.data);
         if (partials)
             key_.add(partials->slots, partials->slot_stride, partials->component_stride, partials->shifted,
                      partials->moments);
-        for (const auto& [up, down, dil, offset, in, out, taps] : taps_apart)
+        for (const auto& [up, down, dil, offset, in, out, taps] : col2im)
             key_.add(up, down, dil, offset, in, out, taps);
     }
 

@@ -15,7 +15,7 @@ int64_t terms_of(const Graph& graph, ValueId id, const Places& places) {
     const Node& node = graph[id];
     if (auto place = places.find(id); place != places.end()) {
         int64_t terms = place->second.partials ? place->second.partials->slots : 1;
-        for (const Lattice& axis : place->second.taps_apart) terms *= (axis.taps + axis.up - 1) / axis.up;
+        for (const Lattice& axis : place->second.col2im) terms *= (axis.taps + axis.up - 1) / axis.up;
         return terms;
     }
     auto shape = [&](size_t arg) -> const Sizes& { return graph[node.args[arg]].type.shape; };

@@ -3,7 +3,7 @@
 
 #include "cuda/assemble/pass/pass_generator.h"
 #include "cuda/dense/dense.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/col2im.h"
 #include "cuda/loop/loop.h"
 #include "cuda/plain/grouped/grouped.h"
 #include "graph/has.h"
@@ -25,7 +25,7 @@ std::optional<PassGenerator::Product> PassGenerator::product_by_a_family(const P
     if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
         return Product{std::move(grouped->program)};
     if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
-        if (auto apart = product_apart(product, tiles.dense->seconds)) return apart;
+        if (auto products = product_by_col2im(product, tiles.dense->seconds)) return products;
         result_.config = std::move(tiles.dense->config);
         result_.taken = std::move(tiles.taken);
         const double seconds = tiles.dense->seconds;
@@ -47,20 +47,20 @@ Pass PassGenerator::product_of_pass() const {
     return product;
 }
 
-std::optional<PassGenerator::Product> PassGenerator::product_apart(const Pass& product, double than) {
+std::optional<PassGenerator::Product> PassGenerator::product_by_col2im(const Pass& product, double than) {
     const Surroundings around = surroundings_of(context_, product, number_, around_.config);
     if (!may_take_memory(context_, around)) return std::nullopt;
-    auto apart = generate_dense_apart(around, than);
-    if (!apart) return std::nullopt;
+    auto products = generate_dense_col2im(around, than);
+    if (!products) return std::nullopt;
     PullRequest gather = pull_request("gather");
     gather.early = true;
-    gather.scratch_begin = static_cast<int64_t>(apart->program.scratch_bytes);
+    gather.scratch_begin = static_cast<int64_t>(products->program.scratch_bytes);
     gather.places = placement_.places_of(product);
-    for (auto& [value, place] : apart->places) gather.places.insert_or_assign(value, place);
+    for (auto& [value, place] : products->places) gather.places.insert_or_assign(value, place);
     gather.sinks = {placement_.sink_of(product.stores[0])};
-    result_.config = std::move(apart->config);
-    const double seconds = apart->seconds;
-    Program program = with_packed_weights(std::move(*apart)), sums = pull(gather);
+    result_.config = std::move(products->config);
+    const double seconds = products->seconds;
+    Program program = with_packed_weights(std::move(*products)), sums = pull(gather);
     for (Launch& launch : sums.launches) program.launches.push_back(std::move(launch));
     program.scratch_bytes = std::max(program.scratch_bytes, sums.scratch_bytes);
     return Product{std::move(program), seconds, true};
@@ -78,7 +78,7 @@ bool PassGenerator::product_pays(const DenseProgram& tiles) {
             moved += static_cast<double>(bytes_of(graph_[step.value].args[0]));
     const double rest = 2 * moved / machine.bandwidth + 2 * machine.launch;
     const bool added = placement_.add_buffer(anchor, number_);
-    if (auto product = product_apart(product_of_pass(), tiles.seconds - rest)) {
+    if (auto product = product_by_col2im(product_of_pass(), tiles.seconds - rest)) {
         why_not_ = "most rows of its products would be empty";
         take_product(std::move(*product));
         return true;

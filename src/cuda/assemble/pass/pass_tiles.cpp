@@ -1,7 +1,7 @@
 #include "cuda/assemble/pass/pass_tiles.h"
 
 #include "cuda/dense/dense.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/col2im.h"
 #include "cuda/general/around_product.h"
 #include "cuda/plain/cells.h"
 #include "cuda/plain/grouped/grouped.h"
@@ -18,9 +18,9 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
         tiles.dense = generate_dense(around, &tiles.why_not);
     }
     if (!tiles.dense || !all_of_pass || !may_take_memory(context, around)) return tiles;
-    auto products = chain_can_gather(around) ? generate_dense_apart(around, tiles.dense->seconds) : std::nullopt;
+    auto products = chain_can_gather(around) ? generate_dense_col2im(around, tiles.dense->seconds) : std::nullopt;
     if (products)
-        tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
+        tiles.dense = std::move(products), tiles.col2im = true, tiles.taken.reset();
     else if (auto relaid = generate_dense_relaid(around, tiles.dense->seconds))
         tiles.dense = std::move(relaid), tiles.taken.reset();
     return tiles;

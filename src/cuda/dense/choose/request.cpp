@@ -11,7 +11,7 @@
 #include "cuda/dense/exits/handover.h"
 #include "cuda/dense/exits/store/store_map.h"
 #include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/col2im.h"
 #include "cuda/dense/schedule/specialization.h"
 
 namespace transfuse::cuda {
@@ -95,12 +95,12 @@ static int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, ApartAxes apart) {
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, Col2imAxes col2im) {
     auto program = read_tile_program(around, why_not);
     if (!program) return std::nullopt;
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return std::nullopt;
-    if (apart) take_apart(*program, *problem, apart);
+    if (col2im) to_col2im(*program, *problem, col2im);
     find_handed(*program, *problem);
     program->vector = store_vector(*program, *problem);
     return Asked{std::move(*program), *problem};
@@ -122,7 +122,7 @@ std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const W
 
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
                                       const Wish& wish) {
-    auto asked = read_asked(around, family, why_not, wish.apart);
+    auto asked = read_asked(around, family, why_not, wish.col2im);
     return asked ? wished(std::move(*asked), around, wish) : nullptr;
 }
 

@@ -40,7 +40,7 @@ struct Wish {
     int larger = 0;
     bool loose = false;
     std::shared_ptr<const KernelSpec> spec = nullptr;
-    ApartAxes apart = 0;
+    Col2imAxes col2im = 0;
 };
 
 // What a pass asks of a family, before anything is wished.
@@ -48,9 +48,9 @@ struct Asked {
     TileProgram program;
     Problem problem;
 };
-// Nothing, with a sentence, where the family does not take the pass. apart: with the taps of those axes apart.
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, ApartAxes apart = 0);
-// Null where the wish does not fit. (Its taps are apart where they were asked for so.)
+// Nothing, with a sentence, where the family does not take the pass. col2im: with the taps of those axes as rows.
+std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, Col2imAxes col2im = 0);
+// Null where the wish does not fit. (Its taps are rows where they were asked for so.)
 std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish);
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
                                       const Wish& wish = {});

@@ -91,10 +91,10 @@ void add_quality(KeyText& key, const Operand& operand) {
 }  // namespace
 
 KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
-    const auto& [axes, groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
+    const auto& [axes, groups, cin, cout, tap_rows, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
         problem;
     KeyText key;
-    key.add(groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size, shared_limit);
+    key.add(groups, cin, cout, tap_rows, arithmetic, family, load, wide_offsets, rows_adjoin, any_size, shared_limit);
     for (const auto& [up, down, dil, offset, in, out, taps] : axes) key.add(up, down, dil, offset, taps);
     add(key, config);
     add(key, needs);
@@ -107,14 +107,14 @@ KeyText quality_key(const TileProgram& of, const Problem& problem) {
     const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
                  grid_shape, channel_reductions, row_reductions, fold, before_fold, handed, before_handed,
                  handed_biased, pixel_major, vector, chain_instructions] = of;
-    const auto& [axes, groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
+    const auto& [axes, groups, cin, cout, tap_rows, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
         problem;
     const Graph& graph = around->plan.graph;
     const Target& target = around->target;
     KeyText key;
     key.add(reinterpret_cast<uintptr_t>(graph.kin()), around->aligned, around->precision, target.arch,
             target.multiprocessors, target.shared_bytes, target.any_size, target.general_only, target.portable_only);
-    key.add(groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size);
+    key.add(groups, cin, cout, tap_rows, arithmetic, family, load, wide_offsets, rows_adjoin, any_size);
     for (const Lattice& axis : axes) {
         key.add(axis.up, axis.down, axis.dil, axis.offset, axis.taps, axis.out < axis.period());
         add_quality(key, axis.in), add_quality(key, axis.out);

@@ -53,21 +53,21 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     emitter.open("for (int j = 0; j < LANES; j++)");
     body.line("v[j] = 0;");
     emitter.open("if (tap >= 0 && co < COUT && first + j < CIN)");
-    // A tap of each axis: of the window, or of the row where the axis's taps are apart.
-    const auto& [apart_d, apart_h, apart_w] = problem.apart;
-    const int64_t apart = apart_d * apart_h * apart_w;
-    const std::string own = "co % " + num(apart);
+    // A tap of each axis: of the window, or of the row where the axis's taps are rows.
+    const auto& [rows_d, rows_h, rows_w] = problem.tap_rows;
+    const int64_t tap_rows = rows_d * rows_h * rows_w;
+    const std::string own = "co % " + num(tap_rows);
     const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
     Index index = {{problem.groups == 1 ? "0" : "(part / MGROUPS)"},
                    {"(first + j)"},
-                   {apart > 1 ? "(co / " + num(apart) + ")" : "co"}};
+                   {tap_rows > 1 ? "(co / " + num(tap_rows) + ")" : "co"}};
     auto outer = [&](int64_t rows, int64_t row_step, int64_t step) {
         return (rows > 1 ? own : "tap") + " / " + num(rows > 1 ? row_step : step);
     };
-    if (spatial > 2) index.push_back({"(" + outer(apart_d, apart_h * apart_w, taps_h * taps_w) + ")"});
+    if (spatial > 2) index.push_back({"(" + outer(rows_d, rows_h * rows_w, taps_h * taps_w) + ")"});
     if (spatial > 1)
-        index.push_back({"(" + outer(apart_h, apart_w, taps_w) + " % " + num(apart_h > 1 ? apart_h : taps_h) + ")"});
-    index.push_back({apart_w > 1 ? "(" + own + " % " + num(apart_w) + ")" : "(tap % " + num(taps_w) + ")"});
+        index.push_back({"(" + outer(rows_h, rows_w, taps_w) + " % " + num(rows_h > 1 ? rows_h : taps_h) + ")"});
+    index.push_back({rows_w > 1 ? "(" + own + " % " + num(rows_w) + ")" : "(tap % " + num(taps_w) + ")"});
     body.line("v[j] = (" + real + ")" + emitter.value(weight, index)[0] + ";");
     emitter.close();
     if (problem.terms() == 2) {

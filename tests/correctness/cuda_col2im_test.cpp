@@ -1,4 +1,4 @@
-// Convolutions of few output channels with their taps apart: products of each tap on tensor cores, added up where outputs are read.
+// Convolutions of few output channels by col2im: products of each tap on tensor cores, added up where outputs are read.
 // Executed on the CPU against the float64 reference, compiled for every architecture.
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ const char* const gathered[] = {
     "%x = input f32[2,64,32,32]  %w = param f32[64,3,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %t = tanh(%y)  %z = mean(%t) dims=[2,3]",
 };
 
-bool lies_apart(const Assembly& assembly) {
+bool is_col2im(const Assembly& assembly) {
     return std::any_of(assembly.notes.begin(), assembly.notes.end(), [](const std::string& note) { return note.find("each tap") != std::string::npos; });
 }
 
@@ -51,12 +51,12 @@ void run(bool last, bool aligned, bool portable) {
     for (const char* body : passes) {
         const Graph graph = graph_of(body);
         cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target));
-        EXPECT_TRUE(lies_apart(cases.back().assembly)) << body << print(cases.back().plan);
+        EXPECT_TRUE(is_col2im(cases.back().assembly)) << body << print(cases.back().plan);
     }
     for (const char* body : gathered) {
         const Graph graph = graph_of(body);
         cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target));
-        EXPECT_TRUE(lies_apart(cases.back().assembly)) << body << print(cases.back().plan);
+        EXPECT_TRUE(is_col2im(cases.back().assembly)) << body << print(cases.back().plan);
         EXPECT_EQ(kernels_named(cases.back().assembly, "tf_gather0"), 1u) << body;
     }
     check(cases, 3e-6);
@@ -70,7 +70,7 @@ TEST(CudaApart, TheRestIsNot) {
     for (const char* body : {"%x = input f32[2,64,32,32]  %w = param f32[64,64,4,4]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]",
                              "%x = input f16[2,64,32,32]  %w = param f16[64,3,4,4]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]"}) {
         const Graph graph = graph_of(body);
-        EXPECT_FALSE(lies_apart(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly)) << body;
+        EXPECT_FALSE(is_col2im(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly)) << body;
     }
 }
 
@@ -83,8 +83,8 @@ TEST(CudaApart, NotWhereMemoryIsSpared) {
         CompileOptions spared;
         spared.lean = true;
         const Assembly plenty = assemble(made, {}, target, true), lean = assemble(made, spared, target, true);
-        EXPECT_TRUE(lies_apart(plenty)) << body;
-        EXPECT_FALSE(lies_apart(lean)) << body;
+        EXPECT_TRUE(is_col2im(plenty)) << body;
+        EXPECT_FALSE(is_col2im(lean)) << body;
     }
 }
 

@@ -1,4 +1,4 @@
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/col2im.h"
 
 #include <algorithm>
 
@@ -12,21 +12,21 @@ constexpr int64_t most_rows = 256;  // of channels and taps: more are stored tha
 constexpr double gather_rate =
     8e11;  // products that are added up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11)
 
-bool is_apart(ApartAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
+bool is_in_rows(Col2imAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
 
 }  // namespace
 
-ApartAxes axes_apart(const Problem& problem, const Machine& machine) {
+Col2imAxes col2im_axes(const Problem& problem, const Machine& machine) {
     const double terms = problem.terms() == 2 ? 3 : 1;  // products of each pair
-    ApartAxes best = 0;
+    Col2imAxes best = 0;
     double least = 0;
-    for (ApartAxes some = 0; some < 8; ++some) {
+    for (Col2imAxes some = 0; some < 8; ++some) {
         int64_t rows = problem.cout, places = problem.groups * problem.axes[0].in;
         double pairs = static_cast<double>(places * problem.cin);  // of outputs and what they are made of
         bool able = true;
         for (size_t a = 1; a < 4; ++a) {
             const Lattice& axis = problem.axes[a];
-            if (is_apart(some, a)) {
+            if (is_in_rows(some, a)) {
                 able = able && axis.down == 1 && axis.in > 1 && axis.taps > 1;
                 rows *= axis.taps, places *= axis.in, pairs *= static_cast<double>(axis.in);
             } else {
@@ -54,12 +54,12 @@ bool chain_can_gather(const Surroundings& around) {
     return true;
 }
 
-void take_apart(TileProgram& program, Problem& problem, ApartAxes axes) {
+void to_col2im(TileProgram& program, Problem& problem, Col2imAxes axes) {
     const Graph& graph = program.around->plan.graph;
     for (size_t a = 1; a < 4; ++a) {
-        if (!is_apart(axes, a)) continue;
+        if (!is_in_rows(axes, a)) continue;
         Lattice& axis = problem.axes[a];
-        problem.apart[a - 1] = axis.taps, problem.cout *= axis.taps;
+        problem.tap_rows[a - 1] = axis.taps, problem.cout *= axis.taps;
         axis = Lattice{.in = axis.in, .out = axis.in};
         program.grid_shape[a + 1] = axis.out;
     }
@@ -82,33 +82,33 @@ void take_apart(TileProgram& program, Problem& problem, ApartAxes axes) {
     program.stores = {products};
 }
 
-int64_t products_apart(const Problem& problem) {
+int64_t col2im_products(const Problem& problem) {
     int64_t count = problem.groups * problem.cout;
     for (const Lattice& axis : problem.axes) count *= axis.out;
     return count;
 }
 
-Place place_apart(const Surroundings& around, const Problem& problem, int64_t at) {
+Place col2im_place(const Surroundings& around, const Problem& problem, int64_t at) {
     Place place;
     place.base = Argument::of_scratch(at);
     place.read_only = false, place.aligned = true;
-    place.taps_apart = lattices(around.plan.graph, around.pass.anchor);
-    place.strides.assign(place.taps_apart.size() + 2, 1);
-    const size_t first = 4 - place.taps_apart.size();
-    for (size_t a = place.taps_apart.size(); a-- > 0;) {
+    place.col2im = lattices(around.plan.graph, around.pass.anchor);
+    place.strides.assign(place.col2im.size() + 2, 1);
+    const size_t first = 4 - place.col2im.size();
+    for (size_t a = place.col2im.size(); a-- > 0;) {
         const int64_t extent = problem.axes[first + a].out;
-        if (problem.apart[first + a - 1] == 1) place.taps_apart[a] = Lattice{.in = extent, .out = extent};
+        if (problem.tap_rows[first + a - 1] == 1) place.col2im[a] = Lattice{.in = extent, .out = extent};
         place.strides[a + 1] = place.strides[a + 2] * extent;
     }
     place.strides[0] = place.strides[1] * problem.groups * problem.cout;
     return place;
 }
 
-double gather_seconds(const Surroundings& around, const Problem& problem) {
+double col2im_seconds(const Surroundings& around, const Problem& problem) {
     const Machine& machine = around.plan.machine;
     const Graph& graph = around.plan.graph;
     const Type& y = graph[around.pass.anchor].type;
-    const auto products = static_cast<double>(products_apart(problem)), outputs = static_cast<double>(numel(y.shape));
+    const auto products = static_cast<double>(col2im_products(problem)), outputs = static_cast<double>(numel(y.shape));
     // What channels are reduced to is found first, by a launch of its own.
     const bool twice = std::any_of(around.pass.steps.begin(), around.pass.steps.end(),
                                    [&](const TileStep& step) { return is_reduction(graph[step.value].op); });
