@@ -79,7 +79,7 @@ std::string json(const Address& address) {
     return kind + std::to_string(address.position) + "," + std::to_string(address.offset);
 }
 
-std::string json(const cuda::BoxedTensor& tensor) {
+std::string json(const cuda::TmaTensor& tensor) {
     return ",{\"dtype\":" + quoted(name(tensor.dtype)) + ",\"tf32\":" + (tensor.rounds_to_tf32 ? "true" : "false") +
            ",\"swizzle\":" + std::to_string(tensor.swizzle) + ",\"extent\":" + listed(tensor.extent) +
            ",\"box\":" + listed(tensor.box) + ",\"stride\":" + listed(tensor.stride) + "}";
@@ -97,7 +97,7 @@ std::string json(const cuda::BoundLaunch& bound, size_t source) {
         }
         arguments += "[" + json(bound.addresses[pointer++]);
         if (argument.kind == Argument::Kind::boxes) {
-            cuda::BoxedTensor tensor;
+            cuda::TmaTensor tensor;
             std::memcpy(&tensor, argument.data.data(), sizeof tensor);
             arguments += json(tensor);
         }

@@ -13,7 +13,7 @@ namespace {
 class Boxes {
 public:
     explicit Boxes(const std::string& what, int64_t row_bytes = 128) {
-        BoxedTensor tensor;
+        TmaTensor tensor;
         tensor.extent = {32, 4, 1, 1, 1}, tensor.box = {8, 2, 1, 1, 1}, tensor.stride = {row_bytes, 512, 512, 512};
         const std::string text =
             std::string(device_math()) + std::string(ptx_code()) + warpgroup_code("tf32", 4, LeftFactor::registers) +

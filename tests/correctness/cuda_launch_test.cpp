@@ -42,7 +42,7 @@ TEST(CudaLaunch, EveryParameterIsFoundInTheBlock) {
 }
 
 TEST(CudaLaunch, MapsAndAddressesHavePlacesOfTheirOwn) {
-    const BoxedTensor tensor{.extent = {1, 2, 3, 4, 5}};
+    const TmaTensor tensor{.extent = {1, 2, 3, 4, 5}};
     const std::vector<Argument> arguments{Argument::of_boxes(0, 0, tensor), Argument::of(1), Argument::of_value(1),
                                           Argument::of_boxes(2, 0, tensor), Argument::of(2)};
     const Ready ready = laid_out(bound_to(arguments));

@@ -1,4 +1,4 @@
-// Runs that are strips, eight columns of every row, and results that go from the accumulators straight to memory,
+// Runs that are strips, eight columns of every row, and results that go from the accumulators directly to memory,
 // executed on the CPU against the float64 reference: borders, phases, pools, several images, every layout.
 #include "cuda_host/cases.h"
 #include "thorough.h"
@@ -8,7 +8,7 @@ namespace {
 
 struct Pass {
     const char* text;
-    bool straight;  // whether its results can go so
+    bool direct;  // whether its results can go so
 };
 const Pass passes[] = {
     // two and three blocks of channels, a last one that is not full; columns beyond the image
@@ -47,9 +47,9 @@ void run(size_t manner, const char* dtype, bool last, bool aligned, const std::s
     size_t taken = 0;
     for (size_t i = 0; i < std::size(passes); ++i) {
         const Pass& pass = passes[i];
-        const bool straight = wanted.find("straight") != std::string::npos;
+        const bool direct = wanted.find("direct") != std::string::npos;
         ++seed;
-        if ((straight && !pass.straight) || !tests::taken(i, manner, 4)) continue;
+        if ((direct && !pass.direct) || !tests::taken(i, manner, 4)) continue;
         const Graph graph = graph_of(pass.text, dtype);
         cases.push_back(make(graph, random_leaves(graph, seed), last, aligned, target, Fp32Precision::tf32, wanted));
         taken += kernels_noted(cases.back().assembly, wanted);
@@ -62,10 +62,10 @@ TEST(Strips, tf32) { run(0, "f32", false, true, " strip", 6e-3); }
 TEST(Strips, tf32_anywhere_in_memory) { run(1, "f32", false, false, " strip", 6e-3); }
 TEST(Strips, tf32_channels_last) { run(2, "f32", true, true, " strip", 6e-3); }
 TEST(Strips, f16) { run(3, "f16", false, true, " strip", 4e-3); }
-TEST(Straight, tf32) { run(4, "f32", false, true, " straight", 6e-3); }
-TEST(Straight, tf32_channels_last) { run(5, "f32", true, true, " straight", 6e-3); }
-TEST(Straight, bf16) { run(6, "bf16", false, true, " straight", 3e-2); }
-TEST(Straight, f16_channels_last) { run(7, "f16", true, true, " straight", 4e-3); }
+TEST(DirectStores, tf32) { run(4, "f32", false, true, " direct", 6e-3); }
+TEST(DirectStores, tf32_channels_last) { run(5, "f32", true, true, " direct", 6e-3); }
+TEST(DirectStores, bf16) { run(6, "bf16", false, true, " direct", 3e-2); }
+TEST(DirectStores, f16_channels_last) { run(7, "f16", true, true, " direct", 4e-3); }
 
 }  // namespace
 }  // namespace transfuse::cuda

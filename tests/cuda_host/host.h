@@ -111,7 +111,7 @@ struct alignas(64) HostMap {
     HostBoxes boxes;
 };
 inline HostMap host_map(const Argument& argument, const char* base) {
-    BoxedTensor tensor;
+    TmaTensor tensor;
     std::memcpy(&tensor, argument.data.data(), sizeof tensor);
     HostMap map{{base, static_cast<int>(bytes(tensor.dtype)), tensor.rounds_to_tf32, {}, {}, {}, tensor.swizzle}};
     for (size_t k = 0; k < 5; ++k) map.boxes.extent[k] = tensor.extent[k], map.boxes.box[k] = tensor.box[k];

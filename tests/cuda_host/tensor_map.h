@@ -1,4 +1,4 @@
-// A tensor map of the host machine: what host.h makes of a BoxedTensor and machine.h copies by.
+// A tensor map of the host machine: what host.h makes of a TmaTensor and machine.h copies by.
 #pragma once
 
 #include <algorithm>

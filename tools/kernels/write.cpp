@@ -140,7 +140,7 @@ std::string arguments_of(const BoundLaunch& bound) {
     for (const Argument& argument : bound.launch.arguments) {
         hash(argument.kind)(argument.offset)(argument.size);
         if (argument.kind == Argument::Kind::boxes) {
-            BoxedTensor tensor;
+            TmaTensor tensor;
             std::memcpy(&tensor, argument.data.data(), sizeof tensor);
             hash(tensor.dtype)(tensor.rounds_to_tf32)(tensor.swizzle)(tensor.extent)(tensor.box)(tensor.stride);
         } else if (argument.kind == Argument::Kind::bytes) {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "cuda/dense/choose/cut.h"
-#include "cuda/dense/exits/accumulators/boxed_stores.h"
 #include "cuda/dense/exits/accumulators/fragments.h"
+#include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/combine.h"
 #include "cuda/dense/frame.h"
 #include "cuda/dense/read/col2im.h"
@@ -40,8 +40,8 @@ struct KernelSizes {
 
 // The input as the load role asks for it: boxes of a piece's channels and the patch's pixels, or of one vector of
 // channels each.
-BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, const Config& config, const Schedule& s) {
-    BoxedTensor tensor;
+TmaTensor tma_input(const TileProgram& program, const Problem& problem, const Config& config, const Schedule& s) {
+    TmaTensor tensor;
     const bool operand = problem.load == LoadMode::operand || problem.load == LoadMode::vector_boxes;
     tensor.dtype = program.input.dtype;
     if (problem.load == LoadMode::lines) {  // rows of every so many channels; the image's planes one behind the other
@@ -172,10 +172,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     arguments.push_back(Argument::of(sizes));
     arguments.push_back(Argument::of(program->input.strides));
     epilogue.add_arguments(arguments, partial_at, kept_at);
-    if (needs.boxed) add_box_arguments(arguments, epilogue, s, config);
+    if (needs.tma) add_box_arguments(arguments, epilogue, s, config);
     if (problem->boxed())
         arguments.push_back(
-            Argument::of_boxes(program->input.root, input_at, boxed_input(*program, *problem, config, s)));
+            Argument::of_boxes(program->input.root, input_at, tma_input(*program, *problem, config, s)));
     main.arguments = Arguments(list);
     main.early = true;
     result.config = wish.spec ? wish.spec->config_words : Words(to_string(config));

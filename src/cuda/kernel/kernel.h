@@ -67,7 +67,7 @@ struct Source {
 
 // A tensor that a kernel reads box by box (Hopper's tensor maps): up to five axes, fastest first, neighbours along the
 // first.
-struct BoxedTensor {
+struct TmaTensor {
     DType dtype = DType::f32;
     bool rounds_to_tf32 = false;  // the copy rounds fp32 values on the way
     int8_t swizzle = 0;           // of a box in shared memory: 16-byte vectors of rows of 32, 64 or 128 bytes (1, 2, 3)
@@ -95,7 +95,7 @@ struct Argument {
         a.kind = Kind::value, a.value = value, a.offset = offset_bytes;
         return a;
     }
-    static Argument of_boxes(ValueId value, int64_t offset_bytes, const BoxedTensor& tensor) {
+    static Argument of_boxes(ValueId value, int64_t offset_bytes, const TmaTensor& tensor) {
         Argument a = of(tensor);
         a.kind = Kind::boxes, a.value = value, a.offset = offset_bytes;
         return a;

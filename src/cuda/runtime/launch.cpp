@@ -20,7 +20,7 @@ uint32_t rounded_up(uint32_t bytes, uint32_t boundary) { return (bytes + boundar
 void give_room(Ready& ready, size_t maps, size_t patches, size_t parameters, size_t plain) {
     size_t room = 0;
     const auto after = [&](size_t bytes) { return std::exchange(room, room + bytes); };
-    const size_t maps_at = after(maps * sizeof(BoxedTensor)), patches_at = after(patches * sizeof(Ready::Patch)),
+    const size_t maps_at = after(maps * sizeof(TmaTensor)), patches_at = after(patches * sizeof(Ready::Patch)),
                  parameters_at = after(parameters * sizeof(uint32_t)), plain_at = after(plain);
     ready.memory = std::make_unique<std::byte[]>(room);
     std::byte* const memory = ready.memory.get();
@@ -62,7 +62,7 @@ Ready laid_out(const BoundLaunch& bound) {
             std::memcpy(ready.plain.data() + at, argument.data.data(), static_cast<size_t>(argument.size));
         } else {
             const bool boxes = argument.kind == Kind::boxes;
-            if (boxes) std::memcpy(&ready.maps[at], argument.data.data(), sizeof(BoxedTensor));
+            if (boxes) std::memcpy(&ready.maps[at], argument.data.data(), sizeof(TmaTensor));
             const int map = boxes ? static_cast<int>(at) : -1;
             at = boxes ? maps_at + at * map_bytes : addresses_at + at * address_bytes;
             ready.patches[pointer] = {at, map, bound.addresses[pointer]};
@@ -83,7 +83,7 @@ Ready make_ready(const BoundLaunch& bound, const Device& device) {
     return ready;
 }
 
-void encode_boxes(std::byte* to, char* address, const BoxedTensor& tensor) {
+void encode_boxes(std::byte* to, char* address, const TmaTensor& tensor) {
     // The driver's numbers for element types; no interleaving, 256-byte requests to L2, zeros outside.
     const int type = tensor.dtype == DType::f16 ? 6 : tensor.dtype == DType::bf16 ? 9 : tensor.rounds_to_tf32 ? 11 : 7;
     uint64_t extent[5], stride[4];

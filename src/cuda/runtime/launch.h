@@ -31,7 +31,7 @@ struct Ready {
     uint32_t block_bytes = 0;             // of all
     std::span<uint32_t> parameters;       // where in the block each begins
     std::span<Patch> patches;             // what is written behind the plain ones
-    std::span<BoxedTensor> maps;          // of tensors
+    std::span<TmaTensor> maps;            // of tensors
     std::unique_ptr<std::byte[]> memory;  // of the four lists
     size_t bytes() const {
         return sizeof *this + plain.size() + parameters.size_bytes() + patches.size_bytes() + maps.size_bytes();
@@ -43,7 +43,7 @@ Ready laid_out(const BoundLaunch& bound);
 // With the kernel, and how it is launched.
 Ready make_ready(const BoundLaunch& bound, const Device& device);
 
-void encode_boxes(std::byte* to, char* address, const BoxedTensor& tensor);
+void encode_boxes(std::byte* to, char* address, const TmaTensor& tensor);
 void enqueue(const Ready& ready, std::byte* block, void** parameters, CUstream stream, bool first);
 
 // base(address): where the memory an address lies in begins.

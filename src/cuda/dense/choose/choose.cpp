@@ -27,7 +27,7 @@ constexpr int64_t narrow_image = 32;  // columns; wider ones are not cut into ru
 constexpr int shortest_run = 16, shortest_tight_run = 8;
 constexpr int most_stages = 4;        // of a ring that shall hold a whole tile
 constexpr int shortest_strips = 128;  // pixels of a warpgroup's accumulators
-constexpr int longest_boxed = 96;     // registers of an accumulator; with more, a chain before boxes spills
+constexpr int longest_tma = 96;       // registers of an accumulator; with more, a chain before boxes spills
 constexpr int runs_of_a_length = 16, strips_of_a_length = 4;  // kept of each length
 
 // What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels
@@ -52,7 +52,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     Cost m{problem, needs, s, base};
     const int turns = m.load_turns(), step_tiles = s.tile_count() / s.variants;
     const bool direct = problem.load == LoadMode::direct || problem.load == LoadMode::operand;
-    // Raw pieces and stages. Boxes that come straight into the operand have stages alone, of which large patches leave
+    // Raw pieces and stages. Boxes that come directly into the operand have stages alone, of which large patches leave
     // room for few; a ring may hold a whole tile.
     const int stages = direct ? 4 : base.stages;
     std::vector<std::pair<int, int>> rings{{4, stages}, {3, stages}, {2, stages}};
@@ -185,7 +185,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                     if (static_cast<int64_t>(n) * d * h * w > most_pixels) break;
                     if (n > 1 && (d < u[1] || h < u[2] || w < u[3] || needs.one_image)) break;
                     Config c;
-                    c.run = {n, d, h, w}, c.strip = strip, c.straight = needs.straight > 0;
+                    c.run = {n, d, h, w}, c.strip = strip, c.direct = needs.direct > 0;
                     // Useful share of all tiles.
                     double useful = 1;
                     for (size_t a = 0; a < 4; ++a) useful *= static_cast<double>(u[a]) / round_up(u[a], c.run[a]);
@@ -212,13 +212,13 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     });
     // Measured: in TF32 any, but where they cut rows of planes that leave through chunks, few tiles alone (D, of many:
     // 1.45 -> 1.95 ms); channels last long sums, and in 16 bits any of images without phases. Elsewhere for results
-    // that go straight, or to be measured.
-    const bool rows_in_parts = !needs.straight && problem.load != LoadMode::operand && u[3] > strip_width;
+    // that go directly, or to be measured.
+    const bool rows_in_parts = !needs.direct && problem.load != LoadMode::operand && u[3] > strip_width;
     const bool strips_leave_in_boxes =
-        needs.boxed && !needs.all_channels && problem.load == LoadMode::operand &&
+        needs.tma && !needs.all_channels && problem.load == LoadMode::operand &&
         (problem.sums_are_long() || (problem.lanes() == 8 && !problem.has_phases() && !problem.has_planes()));
     if (problem.family == Family::wgmma && strip_width % w_grain == 0 && !tight &&
-        (needs.straight || strips_leave_in_boxes || problem.arithmetic == Arithmetic::tf32 || most > 1)) {
+        (needs.direct || strips_leave_in_boxes || problem.arithmetic == Arithmetic::tf32 || most > 1)) {
         std::vector<Rough> strips;
         add_runs(strips, strip_width, problem.longest_strip(needs.fragments), true);
         std::erase_if(strips, [](const Rough& r) { return r.pixels < 2 * strip_width; });
@@ -283,7 +283,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 const int groups = split == Split::phases ? 2 : 1;
                 if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
                 const bool chain = needs.epilogue_flops > 1;
-                if (c.strip && most == 1 && needs.boxed && chain && s->accumulators > longest_boxed) continue;
+                if (c.strip && most == 1 && needs.tma && chain && s->accumulators > longest_tma) continue;
                 double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
                 for (size_t a = 0; a < 4; ++a) {
                     const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));

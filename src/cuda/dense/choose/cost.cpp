@@ -92,7 +92,7 @@ constexpr double disturbance = 0.08;                        // of what the other
 constexpr double short_row = 6, short_row_one_by_one = 12;  // outputs' worth of sectors that a row fills badly
 constexpr double little_l1 = 1.06, much_shared = 200 * 1024;
 constexpr double boxes_in_pieces = 1.04, unlike_warpgroups = 1.05, long_stages = 1.05, two_slabs = 1.04;
-// Boxes that come straight into the operand, and no store role: each stage less than four, and weights that do not stay
+// Boxes that come directly into the operand, and no store role: each stage less than four, and weights that do not stay
 // (D in fp16, the same tiles: 0.734 ms, streamed 0.766; f3 in TF32 1.757, streamed 1.830).
 constexpr double few_stages = 0.04, streamed = 1.04;
 // Tensors come in boxes, and the ring of weights does not hold two K steps': warpgroups wait for one another's slabs,
@@ -109,7 +109,7 @@ constexpr double unlike_tiles =
 
 int Cost::chunk_bytes() const {
     if (needs.swap_ab) return swap_ab_bytes(needs, c, s);
-    if (needs.fragments) return needs.boxed ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
+    if (needs.fragments) return needs.tma ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
     const int pixels = chunk_pixels();
     const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
     return (needs.pixel_major ? pixels : s.chunk_height) * pitch * problem.real_bytes();
@@ -172,7 +172,7 @@ int Cost::load_turns() const { return (s.pixels + pixels_a_turn() - 1) / pixels_
 int Cost::bytes() const {
     return weight_bytes() + c.stages * s.stage_bytes + c.raw * s.raw_piece_bytes(problem, c) +
            c.buffers * chunk_bytes() + 2 * needs.ahead * s.outputs_of(chunk_pixels()) + needs.table_bytes +
-           c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 + (needs.boxed ? 1024 : 0);
+           c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 + (needs.tma ? 1024 : 0);
 }
 
 double Cost::chunks() const {
@@ -217,7 +217,7 @@ Cost::Parts Cost::parts() const {
             serpentine(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
         step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
     }
-    if (operand_without_stores()) {  // so must patches that come straight into the operand
+    if (operand_without_stores()) {  // so must patches that come directly into the operand
         const double stage = c.k_steps * step;
         step = std::max(stage, (patch_latency + stage) / c.stages) / c.k_steps;
     }
@@ -260,19 +260,18 @@ Cost::Parts Cost::parts() const {
         : needs.folded  ? chain_begins + values * (fold_flops + needs.epilogue_flops)
                         : 0;
     const double store = needs.fragments ? 0 : chunks() * chunk / c.store_groups;
-    const double boxed = needs.boxed
+    const double boxed = needs.tma
                              ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
-                                   static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * needs.boxed
+                                   static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * needs.tma
                              : 0;  // bytes
     const double laid =
         needs.swap_ab ? 2.0 * s.blocks * swap_ab_pixels * static_cast<double>(problem.cout) : 0;  // elements
-    const double straight = needs.straight ? 2.0 * s.blocks * 64 * run : 0;                       // elements
+    const double direct = needs.direct ? 2.0 * s.blocks * 64 * run : 0;                           // elements
     // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
-    const double sectors = straight / 8 *
-                           (needs.straight * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.straight / 4.0) *
+    const double sectors = direct / 8 * (needs.direct * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.direct / 4.0) *
                            (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
     const double handed = needs.swap_ab ? laid * needs.swap_ab
-                          : needs.boxed ? boxed * (1 + needs.added)
+                          : needs.tma   ? boxed * (1 + needs.added)
                                         : chunks() * chunk_bytes();
     // Tensors that come in boxes are asked for when a tile's products begin.
     const double awaited = needs.added ? std::max(0.0, patch_latency - k * step) : 0;
@@ -280,17 +279,17 @@ Cost::Parts Cost::parts() const {
                                         : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
                                               chunk / c.store_groups;
     const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
-                           awaited + fragments + (needs.boxed ? box_sent * s.blocks : 0) +
+                           awaited + fragments + (needs.tma ? box_sent * s.blocks : 0) +
                            sectors * (needs.one_by_one ? sectors_shared : 1) / sectors_stored;
     const double shared = k * steps * operands +
                           (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
                           static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
                           2 * handed / shared_bytes_a_cycle;
-    const double memory = ((needs.swap_ab    ? laid * needs.swap_ab
-                            : needs.straight ? straight * needs.straight
-                            : needs.boxed    ? boxed * (1 + needs.added)
-                            : needs.stores   ? chunks() * elements / pooled * element
-                                             : 0.0) +
+    const double memory = ((needs.swap_ab  ? laid * needs.swap_ab
+                            : needs.direct ? direct * needs.direct
+                            : needs.tma    ? boxed * (1 + needs.added)
+                            : needs.stores ? chunks() * elements / pooled * element
+                                           : 0.0) +
                            chunks() * elements * inside * needs.ahead +
                            static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) *
                                patch_from_memory) /

@@ -28,7 +28,7 @@ struct Cost {
     // Whether the weights of two K steps have room at once.
     bool ring_holds_steps() const;
 
-    // Boxes come straight into the operand, and product warps keep or send what they make.
+    // Boxes come directly into the operand, and product warps keep or send what they make.
     bool operand_without_stores() const;
 
     // Whether the store role shall take the warpgroups' chunks in turn.

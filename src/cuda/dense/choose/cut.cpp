@@ -34,18 +34,18 @@ std::optional<Cut> cut_by(const Config& config, const Surroundings& around, cons
     return cut.schedule ? std::optional(std::move(cut)) : std::nullopt;
 }
 
-// Where results go straight to memory unless another configuration is asked for: as far as it was measured (in TF32, of
+// Where results go directly to memory unless another configuration is asked for: as far as it was measured (in TF32, of
 // planes without stride: long sums, and rows of results that begin on 16 bytes).
-bool goes_straight(const Problem& problem, const Needs& needs) {
+bool stores_directly(const Problem& problem, const Needs& needs) {
     return (problem.sums_are_long() || problem.axes[3].out * needs.element_bytes % 16 == 0) &&
            problem.arithmetic == Arithmetic::tf32 && !problem.strided() &&
            (problem.load == LoadMode::boxes || problem.load == LoadMode::rows || problem.load == LoadMode::planar);
 }
 
-// Results that go straight to memory, where that is estimated faster than the choice.
-std::optional<Cut> straight_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
-    const auto needs = request.straight_needs();
-    if (!needs || !goes_straight(request.problem, request.needs)) return std::nullopt;
+// Results that go directly to memory, where that is estimated faster than the choice.
+std::optional<Cut> direct_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
+    const auto needs = request.direct_needs();
+    if (!needs || !stores_directly(request.problem, request.needs)) return std::nullopt;
     auto rivals = choose(request.problem, *needs, target.multiprocessors, target.shared_bytes);
     if (rivals.empty()) return std::nullopt;
     // Tiles of long sums take alike: rounds that are not full cost as much as others.
@@ -83,9 +83,9 @@ std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut
 
 std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
     const auto config = wish.spec ? std::optional(wish.spec->config) : config_named(around.config);
-    if (config && config->straight && request.straight) {
-        if (auto cut = cut_by(*config, around, request.problem, *request.straight_needs())) {
-            request.go_straight();
+    if (config && config->direct && request.direct) {
+        if (auto cut = cut_by(*config, around, request.problem, *request.direct_needs())) {
+            request.store_directly();
             return cut;
         }
     } else if (config && config->swap_ab && request.swap_ab) {
@@ -93,18 +93,17 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
             request.turn();
             return cut;
         }
-    } else if (config && !config->straight && !config->swap_ab &&
-               (config->store_groups > 0 || request.needs.fragments)) {
+    } else if (config && !config->direct && !config->swap_ab && (config->store_groups > 0 || request.needs.fragments)) {
         for (const bool folded : {true, false})
             for (const bool ahead : {true, false}) {
                 Needs needs = request.needs;
                 needs.fragments = config->store_groups == 0;
-                if (!needs.fragments) needs.boxed = needs.added = 0;
+                if (!needs.fragments) needs.tma = needs.added = 0;
                 if (!folded) needs.folded = 0;
                 needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
                 auto cut = cut_by(*config, around, request.problem, needs);
                 if (!cut) continue;
-                if (!needs.folded && !needs.boxed) request.through_chunks();
+                if (!needs.folded && !needs.tma) request.through_chunks();
                 request.needs = needs;
                 return cut;
             }
@@ -118,9 +117,9 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
         request.turn();
         return swap_ab;
     }
-    if (auto straight = straight_rival(request, choice, target)) {
-        request.go_straight();
-        return straight;
+    if (auto direct = direct_rival(request, choice, target)) {
+        request.store_directly();
+        return direct;
     }
     return choice;
 }
@@ -131,7 +130,7 @@ std::vector<Choice> choices_of(Request& request, const Target& target, size_t mo
     };
     auto choices = find(request.needs);
     while (choices.empty() && request.relax()) choices = find(request.needs);
-    if (const auto needs = request.straight_needs(); needs && most > 1)
+    if (const auto needs = request.direct_needs(); needs && most > 1)
         for (Choice& choice : find(*needs)) choices.push_back(std::move(choice));
     if (const auto needs = request.swap_ab_needs(); needs && most > 1)
         if (auto swap_ab = choose_swap_ab(request.problem, *needs, target.multiprocessors, target.shared_bytes))

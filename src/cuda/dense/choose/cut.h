@@ -22,7 +22,7 @@ struct Cut {
 std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish);
 
 // The configurations of a request, best estimate first: on the accumulators where the chain can run there and a tile
-// fits, else through chunks; then, where several are wanted, those whose results go straight to memory.
+// fits, else through chunks; then, where several are wanted, those whose results go directly to memory.
 std::vector<Choice> choices_of(Request& request, const Target& target, size_t most);
 
 }  // namespace transfuse::cuda

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "cuda/dense/exits/accumulators/added_tensors.h"
-#include "cuda/dense/exits/accumulators/boxed_stores.h"
+#include "cuda/dense/exits/accumulators/direct_stores.h"
 #include "cuda/dense/exits/accumulators/fold.h"
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/reductions.h"
-#include "cuda/dense/exits/accumulators/straight_stores.h"
+#include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/handover.h"
 #include "cuda/dense/exits/store/store_map.h"
 #include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
@@ -25,50 +25,50 @@ Request::Request(TileProgram tile_program, const Problem& p)
     needs.one_image = epilogue.one_image();
     needs.fragments = runs_in_fragments(epilogue);
     needs.folded = find_fold(program, epilogue);
-    if (!on_accumulators()) leave_in_boxes(boxed_element(epilogue));
+    if (!on_accumulators()) leave_by_tma(tma_element(epilogue));
     program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
     needs.ahead = on_accumulators() || needs.whole_rows ? 0 : ahead_bytes(epilogue);
-    straight = straight_element(epilogue);
+    direct = direct_element(epilogue);
     swap_ab = swap_ab_element(epilogue);
 }
 
-void Request::leave_in_boxes(int element) {
+void Request::leave_by_tma(int element) {
     Few<size_t, 4> added = element > 0 ? added_tensors(epilogue) : Few<size_t, 4>();
-    needs.boxed = element, needs.added = static_cast<int>(added.size());
+    needs.tma = element, needs.added = static_cast<int>(added.size());
     if (element > 0) needs.fragments = true;
-    epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0, std::move(added));
+    epilogue.leave_by_tma(element > 0 ? box_maps(problem) : 0, std::move(added));
 }
 
-std::optional<Needs> Request::straight_needs() const {
-    if (straight == 0) return std::nullopt;
+std::optional<Needs> Request::direct_needs() const {
+    if (direct == 0) return std::nullopt;
     Needs other = needs;
-    other.straight = straight, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0;
+    other.direct = direct, other.fragments = true, other.tma = other.added = 0, other.folded = 0, other.ahead = 0;
     return other;
 }
 
-void Request::go_straight() {
-    needs = *straight_needs();
-    epilogue.leave_in_boxes(0);
+void Request::store_directly() {
+    needs = *direct_needs();
+    epilogue.leave_by_tma(0);
 }
 
 std::optional<Needs> Request::swap_ab_needs() const {
     if (swap_ab == 0) return std::nullopt;
     Needs other = needs;
-    other.swap_ab = swap_ab, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0,
+    other.swap_ab = swap_ab, other.fragments = true, other.tma = other.added = 0, other.folded = 0, other.ahead = 0,
     other.reduced = false;
     return other;
 }
 
 void Request::turn() {
     needs = *swap_ab_needs();
-    epilogue.leave_in_boxes(0);
+    epilogue.leave_by_tma(0);
     program.fold = program.handed = -1, program.handed_biased = false;
     program.before_fold.clear(), program.before_handed.clear();
 }
 
 void Request::through_chunks() {
-    leave_in_boxes(0);
-    needs.fragments = false, needs.straight = 0, needs.folded = 0;
+    leave_by_tma(0);
+    needs.fragments = false, needs.direct = 0, needs.folded = 0;
     needs.ahead = needs.whole_rows ? 0 : ahead_bytes(epilogue);
     program.fold = -1, program.before_fold.clear();
 }

@@ -18,15 +18,15 @@ struct Request : Spare<Request> {
     Problem problem;
     Epilogue epilogue;
     Needs needs;
-    int straight = 0;  // bytes of an element that may go straight to memory
+    int direct = 0;  // bytes of an element that may go directly to memory
     Request(TileProgram tile_program, const Problem& p);
     Request(const Request&) = delete;  // the epilogue refers to its neighbours
 
     bool on_accumulators() const { return needs.fragments || needs.folded; }
-    void leave_in_boxes(int element);
-    // The same, its results straight from the accumulators to memory; nullopt where they cannot go so.
-    std::optional<Needs> straight_needs() const;
-    void go_straight();
+    void leave_by_tma(int element);
+    // The same, its results directly from the accumulators to memory; nullopt where they cannot go so.
+    std::optional<Needs> direct_needs() const;
+    void store_directly();
     int swap_ab = 0;  // bytes of an element where the product may swap its operands (swap_ab_stores.h)
     std::optional<Needs> swap_ab_needs() const;
     void turn();

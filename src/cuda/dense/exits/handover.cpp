@@ -1,10 +1,10 @@
 #include "cuda/dense/exits/handover.h"
 
-#include "cuda/dense/exits/accumulators/boxed_stores.h"
+#include "cuda/dense/exits/accumulators/direct_stores.h"
 #include "cuda/dense/exits/accumulators/fold.h"
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/reductions.h"
-#include "cuda/dense/exits/accumulators/straight_stores.h"
+#include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
 #include "cuda/kernel/expression.h"
 #include "cuda/kernel/lines.h"
@@ -51,8 +51,8 @@ bool hands_over_biased(const Epilogue& epilogue) {
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
     if (config.swap_ab) return swap_ab_program(epilogue, config, schedule);
-    if (config.straight) return straight_program(epilogue, schedule);
-    if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
+    if (config.direct) return direct_program(epilogue, schedule);
+    if (epilogue.tma()) return tma_program(epilogue, schedule, config);
     if (epilogue.program().handed >= 0) return reduction_program(epilogue);
     if (config.store_groups == 0) return statistics_program(epilogue, schedule, config);
     if (epilogue.program().fold >= 0) return fold_program(epilogue, schedule);

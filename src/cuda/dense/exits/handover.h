@@ -1,5 +1,5 @@
 // What the product warps do with their accumulators: hand them over as they are, with the bias added or folded over
-// channels (fold.h); or run the whole tile program and hand over nothing (fragments.h, boxed_stores.h).
+// channels (fold.h); or run the whole tile program and hand over nothing (fragments.h, tma_stores.h).
 #pragma once
 
 #include <string>

@@ -45,10 +45,10 @@ public:
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
     void add_arguments(ArgumentList::List& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
-    void leave_in_boxes(int64_t maps, Few<size_t, 4> added = {}) {
+    void leave_by_tma(int64_t maps, Few<size_t, 4> added = {}) {
         maps_ = maps, added_ = std::move(added);
     }  // the results, by so many tensor maps, and these reads come in such boxes; 0: they are stored one by one
-    bool boxed() const { return maps_ > 0; }
+    bool tma() const { return maps_ > 0; }
     const Few<size_t, 4>& added() const { return added_; }
     const OperandList& reads() const { return reads_; }
     const OperandList& stores() const { return stores_; }

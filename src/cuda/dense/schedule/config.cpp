@@ -23,7 +23,7 @@ std::string to_string(const Config& c) {
          << c.load_registers << "/" << c.store_registers << "/" << c.product_registers;
     if (c.w_phases) text << " w-phases " << c.w_phases;
     if (c.swap_ab) text << " swap_ab";
-    if (c.straight) text << " straight";
+    if (c.direct) text << " direct";
     if (c.strip) text << " strip";
     if (c.shared_padding) text << " shared padding";
     if (c.flat) text << " flat";
@@ -56,7 +56,7 @@ std::optional<Config> config_named(const std::string& text) {
     if (const size_t phases = rest.find(" w-phases "); phases != std::string::npos)
         c.w_phases = std::atoi(rest.c_str() + phases + 10);
     c.swap_ab = rest.find(" swap_ab") != std::string::npos;
-    c.straight = rest.find(" straight") != std::string::npos;
+    c.direct = rest.find(" direct") != std::string::npos;
     c.strip = rest.find(" strip") != std::string::npos;
     c.shared_padding = rest.find(" shared padding") != std::string::npos,
     c.flat = rest.find(" flat") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos,

@@ -25,9 +25,9 @@ struct Config {
     int chunk_width = 64, buffers = 2;  // columns of a chunk; of a swap-AB product's results, channels
     int store_groups = 1;               // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
-    bool swap_ab = false;   // pixels are the rows of a product, all channels its columns (swap_ab_stores.h)
-    bool straight = false;  // results go from the accumulators straight to memory (straight_stores.h)
-    bool strip = false;     // a run is eight columns wide: each row of the patch is a block of the operand's pixels
+    bool swap_ab = false;  // pixels are the rows of a product, all channels its columns (swap_ab_stores.h)
+    bool direct = false;   // results go from the accumulators directly to memory (direct_stores.h)
+    bool strip = false;    // a run is eight columns wide: each row of the patch is a block of the operand's pixels
     bool shared_padding = false;  // one tile takes the whole width: the zeros right of a row are those left of the next
     bool flat = false;            // and rows, which lie one after another in memory, come as one box
     bool alternates = false;      // the store role takes a chunk of one warpgroup, then one of the other

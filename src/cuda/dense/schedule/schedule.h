@@ -20,7 +20,7 @@ enum class Family : uint8_t {
     wgmma,
     mma
 };  // whose products: sm_90a's warpgroups (device/hopper.cuh), any warp's (device/portable.cuh)
-// How the patch comes: element by element, by vectors of channels, those straight into the operand, two 16-bit pixels
+// How the patch comes: element by element, by vectors of channels, those directly into the operand, two 16-bit pixels
 // at once, one at once, 16 bytes of a row at once (device/patches.cuh); or in boxes, to be transposed or (operand) as
 // they lie (device/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/lines.cuh), or vectors of
 // channels in boxes, to be rounded in two terms or changed by a prologue (device/vector_boxes.cuh).
@@ -119,11 +119,11 @@ struct Needs {
     int ahead = 0;                            // bytes an output of the tensors that are asked for a chunk ahead
     int beside = 0;                           // registers of a long chain on accumulators
     bool fragments = false;                   // the tile program runs on the accumulators: no chunks, no store role
-    int boxed = 0;     // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
-    int added = 0;     // tensors beside the convolution that come in such boxes (added_tensors.h)
-    int straight = 0;  // or go straight to memory (straight_stores.h)
-    int swap_ab = 0;   // or leave a product whose rows are pixels (swap_ab_stores.h)
-    bool kept_whole() const { return fragments && !boxed && !straight && !swap_ab; }  // nothing but reductions is kept
+    int tma = 0;      // and its results, elements of so many bytes, leave in boxes (tma_stores.h)
+    int added = 0;    // tensors beside the convolution that come in such boxes (added_tensors.h)
+    int direct = 0;   // or go directly to memory (direct_stores.h)
+    int swap_ab = 0;  // or leave a product whose rows are pixels (swap_ab_stores.h)
+    bool kept_whole() const { return fragments && !tma && !direct && !swap_ab; }  // nothing but reductions is kept
     int folded = 0;  // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
     bool reduced = false;  // product warps reduce over channels, and hand over what comes of it
 };

@@ -157,13 +157,13 @@ bool Scheduler::accumulators() {
     if (registers * problem_.real_bytes() / 4 >
         problem_.accumulator_registers(c_.store_groups) - (needs_.kept_whole() ? needs_.beside : 0))
         return false;
-    if (needs_.boxed && needs_.all_channels && (s_.blocks + 1) * s_.accumulators * problem_.terms() > 170)
+    if (needs_.tma && needs_.all_channels && (s_.blocks + 1) * s_.accumulators * problem_.terms() > 170)
         return false;                                    // exponentials beside them
     if (needs_.folded && registers > 128) return false;  // the fold needs some beside them
     if (c_.store_groups > 1 && (s_.accumulators > 64 || c_.buffers % (2 * c_.store_groups)))
         return false;  // a buffer may not come round before its group does
     if (c_.swap_ab != (needs_.swap_ab > 0) || (c_.swap_ab && registers > most_swap_ab)) return false;
-    if (c_.straight != (needs_.straight > 0) || (c_.straight && (!c_.strip || s_.segments > 1))) return false;
+    if (c_.direct != (needs_.direct > 0) || (c_.direct && (!c_.strip || s_.segments > 1))) return false;
     if (c_.split == Split::channels && s_.channel_blocks < 2) return false;
     if (c_.split == Split::phases && s_.bundle_count < 2) return false;
     return !needs_.all_channels || s_.fixed == 1;  // a tile holds one group's channels
@@ -218,7 +218,7 @@ bool Scheduler::chunks() {
     if (needs_.folded &&
         (s_.segments > 1 || s_.chunk_count > 1 || !empty_.empty() || needs_.pooled || needs_.pixel_major))
         return false;
-    if (needs_.fragments) s_.chunk_bytes = needs_.boxed ? boxes_bytes(box_shape(problem_, needs_, c_, s_)) : 0;
+    if (needs_.fragments) s_.chunk_bytes = needs_.tma ? boxes_bytes(box_shape(problem_, needs_, c_, s_)) : 0;
     if (needs_.swap_ab) s_.chunk_bytes = swap_ab_bytes(needs_, c_, s_);
     return needs_.fragments || s_.joint || c_.buffers >= 2;
 }
@@ -289,7 +289,7 @@ bool Scheduler::memory(int shared_limit) {
     at += c_.resident ? s_.k_steps(c_) * s_.tile_count() * s_.tile_bytes : c_.slabs * s_.slab_bytes;
     s_.stages_at = at, at += c_.stages * s_.stage_bytes;
     s_.raw_at = at, at += c_.raw * s_.raw_bytes;
-    if (needs_.boxed) at = rounded_up(at, 1024);
+    if (needs_.tma) at = rounded_up(at, 1024);
     s_.chunks_at = at, at += c_.buffers * s_.chunk_bytes;
     s_.ahead_bytes = needs_.ahead * s_.outputs_of(s_.chunk_rows * c_.chunk_width);
     s_.ahead_at = at, at += 2 * s_.ahead_bytes;

@@ -95,7 +95,7 @@ void added_asked(Lines& t, int blocks) {
     t.line("}");
 }
 
-// As BoxedProgram lays them down.
+// As TmaProgram lays them down.
 void added_words(Lines& t, const BoxShape& box, const std::string& name, size_t number) {
     t.unrolled("for (int k = 0; k < VECTOR; k += 2) {");
     t.line("const unsigned both = places[k * 2 + lane % 4];");

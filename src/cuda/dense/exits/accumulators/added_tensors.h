@@ -1,5 +1,5 @@
 // Tensors beside the convolution (a skip connection that is added) that lie as the results do, channels last: they come
-// in the boxes results leave in (boxed_stores.h), asked for while the products run. The first comes to where the
+// in the boxes results leave in (tma_stores.h), asked for while the products run. The first comes to where the
 // results will lie: a lane reads its values there, and lays what comes of them down in their place.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace transfuse::cuda {
 bool runs_in_fragments(const Epilogue& epilogue);
 
 // The one result of a pass whose product warps may run the chain on their accumulators and store it themselves
-// (straight_stores.h, boxed_stores.h, swap_ab_stores.h say where else); null: it goes through a store role.
+// (direct_stores.h, tma_stores.h, swap_ab_stores.h say where else); null: it goes through a store role.
 const Operand* stored_by_product_warps(const Epilogue& epilogue);
 
 // struct Fragments, and FRAGMENTS.

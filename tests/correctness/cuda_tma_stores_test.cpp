@@ -65,10 +65,10 @@ void run(size_t manner, const char* const (&passes)[N], int words, const char* d
         const char* const body = passes[i];
         const Graph graph = graph_of(with(body, "f16", dtype));
         cases.push_back(make(graph, random_leaves(graph, seed), true, true, target, precision));
-        int boxed = 0;
-        boxed += kernels_with(cases.back().assembly, text);
-        leaving += boxed;
-        EXPECT_TRUE(boxed == 1 || graph[graph.outputs()[0]].type.dtype == DType::f32) << body;
+        int by_tma = 0;
+        by_tma += kernels_with(cases.back().assembly, text);
+        leaving += by_tma;
+        EXPECT_TRUE(by_tma == 1 || graph[graph.outputs()[0]].type.dtype == DType::f32) << body;
     }
     if (tests::thorough()) {
         EXPECT_EQ(leaving, std::string(dtype) == "f32" ? words : static_cast<int>(N));   // words: other products are strict, other results are reduced
@@ -76,18 +76,18 @@ void run(size_t manner, const char* const (&passes)[N], int words, const char* d
     check(cases, tolerance);
 }
 
-TEST(CudaBoxedStores, Half) { run(0, passes, 7, "f16", 2e-3); }
-TEST(CudaBoxedStores, Bfloat) { run(1, passes, 7, "bf16", 1.6e-2); }
-TEST(CudaBoxedStores, Tf32) { run(2, passes, 7, "f32", 5e-3, Fp32Precision::tf32); }
+TEST(CudaTmaStores, Half) { run(0, passes, 7, "f16", 2e-3); }
+TEST(CudaTmaStores, Bfloat) { run(1, passes, 7, "bf16", 1.6e-2); }
+TEST(CudaTmaStores, Tf32) { run(2, passes, 7, "f32", 5e-3, Fp32Precision::tf32); }
 
 constexpr const char* coming = "copy_box(boxes + (";
-TEST(CudaBoxedStores, HalfBeside) { run(0, beside, 9, "f16", 2e-3, Fp32Precision::strict, coming); }
-TEST(CudaBoxedStores, BfloatBeside) { run(1, beside, 9, "bf16", 1.6e-2, Fp32Precision::strict, coming); }
-TEST(CudaBoxedStores, Tf32Beside) { run(2, beside, 9, "f32", 5e-3, Fp32Precision::tf32, coming); }
+TEST(CudaTmaStores, HalfBeside) { run(0, beside, 9, "f16", 2e-3, Fp32Precision::strict, coming); }
+TEST(CudaTmaStores, BfloatBeside) { run(1, beside, 9, "bf16", 1.6e-2, Fp32Precision::strict, coming); }
+TEST(CudaTmaStores, Tf32Beside) { run(2, beside, 9, "f32", 5e-3, Fp32Precision::tf32, coming); }
 
 // Patches so large that few of them fit shared memory: rings of two and three stages, with results that are stored and
 // with sums that are kept.
-TEST(CudaBoxedStores, FewStages) {
+TEST(CudaTmaStores, FewStages) {
     std::vector<HostCase> cases;
     Target target;
     target.multiprocessors = 2;
@@ -106,7 +106,7 @@ TEST(CudaBoxedStores, FewStages) {
 }
 
 // Other layouts, outputs that boxes cannot meet, and chains that need more than their own channel go through the store role.
-TEST(CudaBoxedStores, NotEverything) {
+TEST(CudaTmaStores, NotEverything) {
     for (const auto& [body, last] : std::initializer_list<std::pair<const char*, bool>>{
              {"%x = input f16[2,16,9,21]  %w = param f16[16,40,3,5]  %z = conv_transpose(%x, %w)", false},
              {"%x = input f16[2,16,9,21]  %w = param f16[16,42,3,5]  %z = conv_transpose(%x, %w)", true},

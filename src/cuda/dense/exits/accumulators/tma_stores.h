@@ -14,13 +14,13 @@
 namespace transfuse::cuda {
 
 // The bytes of a stored element where the pass's results can leave so, 0: they cannot.
-int boxed_element(const Epilogue& epilogue);
+int tma_element(const Epilogue& epilogue);
 
 int64_t box_maps(const Problem& problem);  // one a phase
 void add_box_arguments(ArgumentList::List& list, const Epilogue& epilogue, const Schedule& schedule,
                        const Config& config);
 
 // struct Fragments of a chain whose results leave in boxes.
-std::string boxed_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
+std::string tma_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 
 }  // namespace transfuse::cuda

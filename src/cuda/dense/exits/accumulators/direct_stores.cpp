@@ -1,4 +1,4 @@
-#include "cuda/dense/exits/accumulators/straight_stores.h"
+#include "cuda/dense/exits/accumulators/direct_stores.h"
 
 #include <algorithm>
 
@@ -10,9 +10,9 @@ namespace transfuse::cuda {
 
 namespace {
 
-class StraightProgram {
+class DirectProgram {
 public:
-    StraightProgram(const Epilogue& epilogue, const Schedule& s)
+    DirectProgram(const Epilogue& epilogue, const Schedule& s)
         : epilogue_(epilogue), s_(s), store_(epilogue.stores()[0]), chain_(epilogue, t) {}
 
     std::string text() {
@@ -131,7 +131,7 @@ private:
 
 }  // namespace
 
-int straight_element(const Epilogue& epilogue) {
+int direct_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
     if (problem.terms() > 1 || problem.cout <= 32 || program.channel_reductions || program.row_reductions) return 0;
@@ -142,8 +142,8 @@ int straight_element(const Epilogue& epilogue) {
     return static_cast<int>(bytes(store->dtype));
 }
 
-std::string straight_program(const Epilogue& epilogue, const Schedule& schedule) {
-    return StraightProgram(epilogue, schedule).text();
+std::string direct_program(const Epilogue& epilogue, const Schedule& schedule) {
+    return DirectProgram(epilogue, schedule).text();
 }
 
 }  // namespace transfuse::cuda

@@ -1,4 +1,4 @@
-// Results that go from the accumulators straight to memory: the product warps run the chain on them and store them
+// Results that go from the accumulators directly to memory: the product warps run the chain on them and store them
 // themselves, in any layout. A block of eight pixels of a row and channel is a whole sector of fp32. There is no store
 // role, whose registers the accumulators take, and no shared memory but for the operands: for long sums, where the
 // stores are a small part of a tile.
@@ -11,9 +11,9 @@
 namespace transfuse::cuda {
 
 // The bytes of a stored element where the pass's results can go so, 0: they cannot.
-int straight_element(const Epilogue& epilogue);
+int direct_element(const Epilogue& epilogue);
 
 // struct Fragments of such a chain; runs are strips.
-std::string straight_program(const Epilogue& epilogue, const Schedule& schedule);
+std::string direct_program(const Epilogue& epilogue, const Schedule& schedule);
 
 }  // namespace transfuse::cuda

@@ -1,4 +1,4 @@
-#include "cuda/dense/exits/accumulators/boxed_stores.h"
+#include "cuda/dense/exits/accumulators/tma_stores.h"
 
 #include <algorithm>
 #include <array>
@@ -67,9 +67,9 @@ private:
     const BoxShape& box_;
 };
 
-class BoxedProgram {
+class TmaProgram {
 public:
-    BoxedProgram(const Epilogue& epilogue, const BoxShape& box, const Schedule& s)
+    TmaProgram(const Epilogue& epilogue, const BoxShape& box, const Schedule& s)
         : epilogue_(epilogue), box_(box), s_(s), chain_(epilogue, t, box_) {}
 
     std::string text() {
@@ -265,7 +265,7 @@ private:
 
 }  // namespace
 
-int boxed_element(const Epilogue& epilogue) {
+int tma_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
     if (!program.pixel_major || problem.real_bytes() != 4) return 0;
@@ -292,7 +292,7 @@ int64_t box_maps(const Problem& problem) {
 
 static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const Config& config) {
     Needs needs;
-    needs.boxed = static_cast<int>(bytes(epilogue.stores()[0].dtype)),
+    needs.tma = static_cast<int>(bytes(epilogue.stores()[0].dtype)),
     needs.added = static_cast<int>(epilogue.added().size()), needs.all_channels = epilogue.program().channel_reductions;
     return box_shape(epilogue.problem(), needs, config, s);
 }
@@ -306,7 +306,7 @@ static void add_maps(ArgumentList::List& list, const Operand& whole, const Probl
     for (int64_t phase = 0; phase < box_maps(problem); ++phase) {
         const std::array<int64_t, 4> residue{0, phase / (period[2] * period[3]), phase / period[3] % period[2],
                                              phase % period[3]};
-        BoxedTensor tensor;
+        TmaTensor tensor;
         tensor.dtype = whole.dtype, tensor.swizzle = box.swizzle();
         tensor.extent[0] = static_cast<int32_t>(problem.cout), tensor.box[0] = box.channels;
         int64_t offset = whole.offset;
@@ -328,8 +328,8 @@ void add_box_arguments(ArgumentList::List& list, const Epilogue& epilogue, const
     for (const size_t read : epilogue.added()) add_maps(list, epilogue.reads()[read], epilogue.problem(), box, config);
 }
 
-std::string boxed_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
-    return BoxedProgram(epilogue, stored_boxes(epilogue, schedule, config), schedule).text();
+std::string tma_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+    return TmaProgram(epilogue, stored_boxes(epilogue, schedule, config), schedule).text();
 }
 
 }  // namespace transfuse::cuda
