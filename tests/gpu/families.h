@@ -35,7 +35,7 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "= conv(%x, %w) padding=[1,1]\n  %r = relu(%y)\n  %t = conv_transpose(%r, %u) stride=[2,2]\n  %s = gelu(%t)\n  %z = "
          "conv(%s, %v)"},
         // Rows that begin anywhere, too short for lines: the input is laid channels last first.
-        {"relaid",
+        {"to_channels_last",
          "%x = input f32[9,72,5,7]\n  %w = param f32[72,136,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  "
          "%z = silu(%y)"},
         // The same of few channels: two pixels of 16 bits at a time.
@@ -217,7 +217,7 @@ inline const std::vector<Family>& families() {
         {"f4", f32, tf32, planes, aligned, later}, {"f5", f32, tf32, planes, aligned, later}, {"f9", f32, strict, planes, aligned, later},
         {"shared_positions", f32, tf32}, {"shared_channels", f16, tf32}, {"shared_channels", f32, tf32, planes, aligned, later},
         {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later}, {"lines", f32, tf32}, {"lines", f32, strict}, {"lines", f16, strict},
-        {"relaid", f32, tf32}, {"relaid", f16, strict}, {"pairs", f16, strict}, {"D", f32, strict, last}, {"prologue", f32, tf32, last}, {"strided", f32, tf32, last},
+        {"to_channels_last", f32, tf32}, {"to_channels_last", f16, strict}, {"pairs", f16, strict}, {"D", f32, strict, last}, {"prologue", f32, tf32, last}, {"strided", f32, tf32, last},
         {"boxed", f32, strict, last}, {"boxed", bf16, strict, last}, {"beside", f32, tf32, last}, {"beside", f16, strict, last},
         {"pairs", f16, strict, planes, unaligned}, {"d5", f32, tf32}, {"d5", f32, tf32, last},
         {"row_norm", f32, strict}, {"row_norm", f16, strict}, {"row_softmax", f32, tf32}, {"plane_norm", f32, tf32},

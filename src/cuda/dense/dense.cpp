@@ -13,9 +13,9 @@
 #include "cuda/dense/read/col2im.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
-#include "cuda/dense/relaid.h"
 #include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/specialization.h"
+#include "cuda/dense/to_channels_last.h"
 #include "cuda/dense/write/generate.h"
 #include "cuda/dense/write/pack.h"
 #include "graph/layout.h"
@@ -252,24 +252,25 @@ std::optional<DenseProgram> generate_dense_col2im(const Surroundings& around, do
     return std::nullopt;
 }
 
-std::optional<DenseProgram> generate_dense_relaid(const Surroundings& around, double than) {
+std::optional<DenseProgram> generate_dense_channels_last(const Surroundings& around, double than) {
     // What comes element by element takes 1.7 to 5.5 times as long as is estimated (docs/measured.md).
     constexpr double in_elements = 2, clearly = 0.9;
-    const auto input = relaid_input(around);
+    const auto input = input_to_channels_last(around);
     if (!input) return std::nullopt;
     const Type& type = around.plan.graph[*input].type;
     Strides strides = around.strides;
     strides.set(static_cast<size_t>(*input), channels_last_strides(type.shape));
-    const Surroundings relaid{around.plan,    around.pass,   strides,       around.precision,  around.target,
-                              around.aligned, around.config, around.number, around.text_cache, around.parameters};
-    auto program = generate(relaid, Family::wgmma, nullptr);
+    const Surroundings channels_last{around.plan,       around.pass,      strides,       around.precision,
+                                     around.target,     around.aligned,   around.config, around.number,
+                                     around.text_cache, around.parameters};
+    auto program = generate(channels_last, Family::wgmma, nullptr);
     if (!program) return std::nullopt;
-    program->seconds += relaying_seconds(around, type);
+    program->seconds += to_channels_last_seconds(around, type);
     if (program->seconds >= clearly * in_elements * than) return std::nullopt;
     const int64_t at = round_up(static_cast<int64_t>(program->program.scratch_bytes), 256);
-    for (Launch& launch : program->program.launches) read_relaid(launch, *input, at);
-    program->program.launches.insert(program->program.launches.begin(), relay(type, *input, at));
-    program->program.scratch_bytes = static_cast<size_t>(at + relaid_bytes(type));
+    for (Launch& launch : program->program.launches) read_channels_last(launch, *input, at);
+    program->program.launches.insert(program->program.launches.begin(), to_channels_last(type, *input, at));
+    program->program.scratch_bytes = static_cast<size_t>(at + channels_last_bytes(type));
     program->program.note = program->program.note.str() + ", its input laid channels last before";
     return program;
 }

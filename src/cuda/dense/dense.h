@@ -74,8 +74,8 @@ std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surround
 // they are read. than: the estimate of what it would replace.
 std::optional<DenseProgram> generate_dense_col2im(const Surroundings& surroundings, double than);
 
-// The same where it is estimated clearly faster with its input laid anew before it (relaid.h).
-std::optional<DenseProgram> generate_dense_relaid(const Surroundings& surroundings, double than);
+// The same where it is estimated clearly faster with its input laid anew before it (to_channels_last.h).
+std::optional<DenseProgram> generate_dense_channels_last(const Surroundings& surroundings, double than);
 
 // Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.
 std::vector<std::string> dense_configs(const Surroundings& surroundings, size_t most);

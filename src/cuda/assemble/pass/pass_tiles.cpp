@@ -21,8 +21,8 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
     auto products = chain_can_gather(around) ? generate_dense_col2im(around, tiles.dense->seconds) : std::nullopt;
     if (products)
         tiles.dense = std::move(products), tiles.col2im = true, tiles.taken.reset();
-    else if (auto relaid = generate_dense_relaid(around, tiles.dense->seconds))
-        tiles.dense = std::move(relaid), tiles.taken.reset();
+    else if (auto channels_last = generate_dense_channels_last(around, tiles.dense->seconds))
+        tiles.dense = std::move(channels_last), tiles.taken.reset();
     return tiles;
 }
 

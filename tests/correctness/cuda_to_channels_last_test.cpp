@@ -29,7 +29,7 @@ int64_t copies(const HostCase& made) {
 
 const std::string odd_rows = convolution("3,40,5,7", "40,24,4,4", " stride=[2,2] padding=[1,1]");
 
-TEST(Relaid, inputs_whose_rows_begin_anywhere) {
+TEST(ToChannelsLast, inputs_whose_rows_begin_anywhere) {
     EXPECT_EQ(copies(laid(odd_rows)), 1);
     EXPECT_EQ(copies(laid(with(odd_rows, "f32", "f16"))), 1);
     EXPECT_EQ(copies(laid(with(odd_rows, "5,7", "5,8"))), 0);     // boxes of rows
@@ -41,7 +41,7 @@ TEST(Relaid, inputs_whose_rows_begin_anywhere) {
     EXPECT_EQ(copies(laid(odd_rows, Fp32Precision::tf32, portable)), 0);
 }
 
-TEST(Relaid, is_read_by_products_and_chains) {
+TEST(ToChannelsLast, is_read_by_products_and_chains) {
     std::vector<HostCase> cases;
     for (const char* dtype : {"f32", "f16", "bf16"})
         for (const std::string& text :

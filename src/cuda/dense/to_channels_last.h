@@ -10,14 +10,14 @@
 namespace transfuse::cuda {
 
 // The value to lay anew, where the pass reads it in planes and element by element.
-std::optional<ValueId> relaid_input(const Surroundings& around);
+std::optional<ValueId> input_to_channels_last(const Surroundings& around);
 
-int64_t relaid_bytes(const Type& type);
-double relaying_seconds(const Surroundings& around, const Type& type);  // an estimate
+int64_t channels_last_bytes(const Type& type);
+double to_channels_last_seconds(const Surroundings& around, const Type& type);  // an estimate
 
 // The copy, to so many bytes behind the pass's scratch.
-Launch relay(const Type& type, ValueId from, int64_t to);
+Launch to_channels_last(const Type& type, ValueId from, int64_t to);
 // What a launch reads of the value, it reads of the copy.
-void read_relaid(Launch& launch, ValueId value, int64_t at);
+void read_channels_last(Launch& launch, ValueId value, int64_t at);
 
 }  // namespace transfuse::cuda

@@ -1,4 +1,4 @@
-#include "cuda/dense/relaid.h"
+#include "cuda/dense/to_channels_last.h"
 
 #include <algorithm>
 #include <memory>
@@ -33,7 +33,7 @@ int64_t pixels_of(const Type& type) {
     return pixels;
 }
 
-std::string relay_source(int64_t element_bytes) {
+std::string to_channels_last_source(int64_t element_bytes) {
     return std::string(sequence_code()) + "typedef " + (element_bytes == 2 ? "unsigned short" : "unsigned") +
            " ELEMENT;" + R"cuda(
 // 32 pixels of 32 channels a block: neighbours along the pixels come, neighbours along the channels leave.
@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(256) transfuse_relay(const ELEMENT*
 
 }  // namespace
 
-std::optional<ValueId> relaid_input(const Surroundings& around) {
+std::optional<ValueId> input_to_channels_last(const Surroundings& around) {
     if (!around.aligned || !around.target.has_wgmma()) return std::nullopt;
     const auto request = read_request(around, Family::wgmma, nullptr);
     if (!request || !comes_in_elements(request->problem.load) || !may_be_operand(*request)) return std::nullopt;
@@ -76,17 +76,17 @@ std::optional<ValueId> relaid_input(const Surroundings& around) {
     return pixels < most - tile && blocks_of(type, pixels) < most ? std::optional(v) : std::nullopt;
 }
 
-int64_t relaid_bytes(const Type& type) { return numel(type.shape) * bytes(type.dtype); }
+int64_t channels_last_bytes(const Type& type) { return numel(type.shape) * bytes(type.dtype); }
 
-double relaying_seconds(const Surroundings& around, const Type& type) {
+double to_channels_last_seconds(const Surroundings& around, const Type& type) {
     const Machine& machine = around.plan.machine;
-    return machine.launch + 2 * static_cast<double>(relaid_bytes(type)) / (copy_share * machine.bandwidth);
+    return machine.launch + 2 * static_cast<double>(channels_last_bytes(type)) / (copy_share * machine.bandwidth);
 }
 
-Launch relay(const Type& type, ValueId from, int64_t to) {
+Launch to_channels_last(const Type& type, ValueId from, int64_t to) {
     const int64_t pixels = pixels_of(type);
     Launch launch;
-    launch.source = std::make_shared<Source>(Source{"transfuse_relay", relay_source(bytes(type.dtype)), {}});
+    launch.source = std::make_shared<Source>(Source{"transfuse_relay", to_channels_last_source(bytes(type.dtype)), {}});
     launch.grid = {static_cast<uint32_t>(blocks_of(type, pixels)), 1, 1}, launch.block = {256, 1, 1};
     launch.early = true;
     launch.arguments = {Argument::of_value(from), Argument::of_scratch(to),
@@ -95,7 +95,7 @@ Launch relay(const Type& type, ValueId from, int64_t to) {
     return launch;
 }
 
-void read_relaid(Launch& launch, ValueId value, int64_t at) {
+void read_channels_last(Launch& launch, ValueId value, int64_t at) {
     std::vector<Argument> arguments(launch.arguments.begin(), launch.arguments.end());
     for (Argument& argument : arguments) {
         if (argument.value != value) continue;
