@@ -23,7 +23,7 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[3,128,11,13]\n  %w = param f32[128,88,2,2]\n  %p = param f32[88,1,1]\n  %r = input f32[3,88,22,26]\n  %q = input "
          "f32[3,88,22,26]\n  %y = conv_transpose(%x, %w) stride=[2,2]\n  %a = add(%y, %r)\n  %s = mul(%a, %p)\n  %m = add(%q, %s)\n  %z = relu(%m)"},
         // Rows that begin anywhere, one by one in boxes.
-        {"lines",
+        {"unaligned_rows",
          "%x = input f32[2,40,9,37]\n  %w = param f32[40,72,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %z = silu(%y)"},
         // A row under a tall kernel: every tile leaves out slabs of weights.
         {"few_rows", "%x = input f32[4,32,1,64]\n  %w = param f32[32,64,9,3]\n  %y = conv_transpose(%x, %w)\n  %z = relu(%y)"},
@@ -34,7 +34,7 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[3,40,5,7]\n  %w = param f32[48,40,3,3]\n  %u = param f32[48,64,2,2]\n  %v = param f32[8,64,1,1]\n  %y "
          "= conv(%x, %w) padding=[1,1]\n  %r = relu(%y)\n  %t = conv_transpose(%r, %u) stride=[2,2]\n  %s = gelu(%t)\n  %z = "
          "conv(%s, %v)"},
-        // Rows that begin anywhere, too short for lines: the input is laid channels last first.
+        // Rows that begin anywhere, too short for boxes of their own: the input is laid channels last first.
         {"to_channels_last",
          "%x = input f32[9,72,5,7]\n  %w = param f32[72,136,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  "
          "%z = silu(%y)"},
@@ -60,7 +60,7 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[2,32,18,16]\n  %q = input f32[2,32,18,16]\n  %w = param f32[32,64,4,4]\n  %m = mul(%x, %q)\n  %s = "
          "silu(%m)\n  %y = conv_transpose(%s, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
         // Where rows begin anywhere, and a patch has fewer pixels than the warps that load it.
-        {"gated_lines",
+        {"gated_unaligned_rows",
          "%m = input f32[1,64,4,89]\n  %x = input f32[1,64,4,89]\n  %w = param f32[64,64,8,1]\n  %g = sigmoid(%x)\n  %n = mul(%m, %g)\n  %z = "
          "conv_transpose(%n, %w) stride=[4,1]"},
         // A strided convolution.
@@ -210,13 +210,13 @@ inline const std::vector<Family>& families() {
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
         {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"col2im", f32, tf32},
-        {"gated", f32, tf32}, {"gated_lines", f32, tf32}, {"gated_lines", f16, strict}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, strict},
+        {"gated", f32, tf32}, {"gated_unaligned_rows", f32, tf32}, {"gated_unaligned_rows", f16, strict}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, strict},
         {"reduced_cells", f32, strict}, {"stored_cells", f32, strict}, {"thin_columns", f32, strict}, {"many_segments", f32, strict},
         {"weight_gradient", f16, strict}, {"weight_gradient", f64, strict}, {"boxed", f32, tf32, planes, unaligned},
         {"upsampled", f32, strict, planes, unaligned}, {"A", f32, tf32, planes, unaligned}, {"A", f32, tf32, planes, aligned, later},
         {"f4", f32, tf32, planes, aligned, later}, {"f5", f32, tf32, planes, aligned, later}, {"f9", f32, strict, planes, aligned, later},
         {"shared_positions", f32, tf32}, {"shared_channels", f16, tf32}, {"shared_channels", f32, tf32, planes, aligned, later},
-        {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later}, {"lines", f32, tf32}, {"lines", f32, strict}, {"lines", f16, strict},
+        {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later}, {"unaligned_rows", f32, tf32}, {"unaligned_rows", f32, strict}, {"unaligned_rows", f16, strict},
         {"to_channels_last", f32, tf32}, {"to_channels_last", f16, strict}, {"pairs", f16, strict}, {"D", f32, strict, last}, {"prologue", f32, tf32, last}, {"strided", f32, tf32, last},
         {"boxed", f32, strict, last}, {"boxed", bf16, strict, last}, {"beside", f32, tf32, last}, {"beside", f16, strict, last},
         {"pairs", f16, strict, planes, unaligned}, {"d5", f32, tf32}, {"d5", f32, tf32, last},

@@ -44,13 +44,14 @@ TmaTensor tma_input(const TileProgram& program, const Problem& problem, const Co
     TmaTensor tensor;
     const bool operand = problem.load == LoadMode::operand || problem.load == LoadMode::vector_boxes;
     tensor.dtype = program.input.dtype;
-    if (problem.load == LoadMode::lines) {  // rows of every so many channels; the image's planes one behind the other
+    if (problem.load ==
+        LoadMode::unaligned_rows) {  // rows of every so many channels; the image's planes one behind the other
         const auto& stride = program.input.strides;
         const int64_t lanes = problem.lanes(), element = bytes(program.input.dtype);
-        tensor.extent = {static_cast<int32_t>(lines_extent(problem, program)),
+        tensor.extent = {static_cast<int32_t>(unaligned_rows_extent(problem, program)),
                          static_cast<int32_t>(problem.groups * problem.cin / lanes),
                          static_cast<int32_t>(problem.axes[0].in), 1, 1};
-        tensor.box = {s.line(problem), config.piece, 1, 1, 1};
+        tensor.box = {s.row_box(problem), config.piece, 1, 1, 1};
         tensor.stride = {lanes * stride[1] * element, problem.axes[0].in > 1 ? stride[0] * element : 16, 16, 16};
         return tensor;
     }

@@ -39,7 +39,7 @@ double turn_cycles(const Problem& problem) {
             return 500;
         case LoadMode::boxes:
             return problem.lanes() == 8 ? 430 : 290;
-        case LoadMode::lines:
+        case LoadMode::unaligned_rows:
             return problem.lanes() == 8 ? 520 : 330;
         case LoadMode::vector_boxes:
             return problem.lanes() == 8 ? 300 : 220;
@@ -56,11 +56,11 @@ double turn_cycles(const Problem& problem) {
     }
 }
 constexpr double piece_boxed = 300, piece_copied = 400,
-                 stage_loaded = 250;                  // beside the pixels: each piece, each stage
-constexpr double line_asked = 90, line_brought = 18;  // where rows begin anywhere: a row of a lane's channels, and each
-                                                      // of these
-constexpr double patch_latency = 2500;                // from asking for a stage to having it, without transposing
-constexpr double first_patch = 300;                   // a tile's, which the products wait for
+                 stage_loaded = 250;                        // beside the pixels: each piece, each stage
+constexpr double row_box_asked = 90, row_box_brought = 18;  // where rows begin anywhere: a row of a lane's channels,
+                                                            // and each of these
+constexpr double patch_latency = 2500;  // from asking for a stage to having it, without transposing
+constexpr double first_patch = 300;     // a tile's, which the products wait for
 
 // Store role: per chunk, and per element.
 constexpr double chunk_taken = 350;                         // its barriers, the places of its columns
@@ -228,8 +228,8 @@ Cost::Parts Cost::parts() const {
                                                               : (load_turns() + c.piece - 1) / c.piece;
     const double transposing = s.raw_pixels / static_cast<double>(pixels_a_turn()) * turn +
                                (problem.boxed() ? piece_boxed : piece_copied) * pieces + stage_loaded;
-    const double asking = problem.load == LoadMode::lines
-                              ? (line_asked + line_brought * c.piece) * pieces * problem.lanes() * s.lines()
+    const double asking = problem.load == LoadMode::unaligned_rows
+                              ? (row_box_asked + row_box_brought * c.piece) * pieces * problem.lanes() * s.patch_rows()
                               : 0;
     const double load = s.k_stages * std::max(transposing, asking);
     // Chunks: what the store role takes, and how long the products wait for room.

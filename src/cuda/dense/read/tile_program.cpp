@@ -284,7 +284,7 @@ Needs TileProgram::needs(int phases_w) const {
     return n;
 }
 
-int64_t lines_extent(const Problem& problem, const TileProgram& program) {
+int64_t unaligned_rows_extent(const Problem& problem, const TileProgram& program) {
     const auto& s = program.input.strides;
     int64_t extent = (problem.lanes() - 1) * s[1] + 1;
     for (size_t a = 1; a < 4; ++a) extent += (problem.axes[a].in - 1) * s[a + 1];
@@ -352,8 +352,8 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     else if (boxes && s[4] == 1 && around.aligned && program.input.offset % problem.lanes() == 0 &&
              problem.cin % problem.lanes() == 0 && (batch == 1 || s[0] % problem.lanes() == 0) &&
              problem.axes[3].in >= shortest_line && problem.axes[1].in == 1 && problem.axes[2].in > 1 &&
-             lines_extent(problem, program) < int64_t{1} << 31)
-        problem.load = LoadMode::lines;
+             unaligned_rows_extent(problem, program) < int64_t{1} << 31)
+        problem.load = LoadMode::unaligned_rows;
     else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0 && problem.axes[3].advance() == 1)
         problem.load = LoadMode::rows;
     else

@@ -69,8 +69,8 @@ struct TileProgram {
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not);
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family,
                                     std::string* why_not);
-// Elements from the first of an image's vector of channels to its last, of an input that comes in lines.
-int64_t lines_extent(const Problem& problem, const TileProgram& program);
+// Elements from the first of an image's vector of channels to its last, of an input whose rows begin anywhere.
+int64_t unaligned_rows_extent(const Problem& problem, const TileProgram& program);
 // Whether fp32 products are made in TF32: at this size, or at sizes many times larger.
 bool tf32_pays(const Surroundings& around, const Problem& problem, bool at_larger_sizes);
 

@@ -22,8 +22,8 @@ int Schedule::raw_piece_bytes(const Problem& problem, const Config& c) const {
             return rounded_up(c.piece * 16 * raw_pixels, 128);
         case LoadMode::vector_boxes:
             return c.piece * 16 * rounded_up(raw_pixels, 8);
-        case LoadMode::lines:
-            return problem.lanes() * lines() * rounded_up(c.piece * line(problem) * 16 / problem.lanes(), 128);
+        case LoadMode::unaligned_rows:
+            return problem.lanes() * patch_rows() * rounded_up(c.piece * row_box(problem) * 16 / problem.lanes(), 128);
         default:
             return c.piece * vectors * 16 * 128 * problem.word_pixels();
     }

@@ -22,9 +22,20 @@ enum class Family : uint8_t {
 };  // whose products: sm_90a's warpgroups (device/hopper.cuh), any warp's (device/portable.cuh)
 // How the patch comes: element by element, by vectors of channels, those directly into the operand, two 16-bit pixels
 // at once, one at once, 16 bytes of a row at once (device/patches.cuh); or in boxes, to be transposed or (operand) as
-// they lie (device/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/lines.cuh), or vectors of
-// channels in boxes, to be rounded in two terms or changed by a prologue (device/vector_boxes.cuh).
-enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand, lines, vector_boxes };
+// they lie (device/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/unaligned_rows.cuh), or
+// vectors of channels in boxes, to be rounded in two terms or changed by a prologue (device/vector_boxes.cuh).
+enum class LoadMode : uint8_t {
+    planar,
+    vectors,
+    direct,
+    pairs,
+    singles,
+    rows,
+    boxes,
+    operand,
+    unaligned_rows,
+    vector_boxes
+};
 
 // Rows that begin anywhere come so: no 16 bytes of them together.
 inline bool comes_in_elements(LoadMode load) {
@@ -91,11 +102,11 @@ struct Problem {
     }  // pixels along w that come together; boxes begin on 16 bytes
     bool boxed() const { return transposed() || load == LoadMode::operand; }
     bool transposed() const {
-        return load == LoadMode::boxes || load == LoadMode::lines || load == LoadMode::vector_boxes;
+        return load == LoadMode::boxes || load == LoadMode::unaligned_rows || load == LoadMode::vector_boxes;
     }  // boxes that are, or are changed otherwise
     int word_pixels() const {
-        return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand && load != LoadMode::lines &&
-                       load != LoadMode::vector_boxes
+        return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand &&
+                       load != LoadMode::unaligned_rows && load != LoadMode::vector_boxes
                    ? 2
                    : 1;
     }  // a load thread's
@@ -201,9 +212,9 @@ struct Schedule {
     double cycles = 0;     // estimate for one tile
 
     int raw_piece_bytes(const Problem& problem, const Config& c) const;
-    // Rows of the patch that come each in a line, and the elements of one: the row, and what may lie before it.
-    int lines() const { return static_cast<int>(pixels / (extent[3] * advance[3])); }
-    int line(const Problem& problem) const {
+    // Rows of the patch, and the elements of a box for one that begins anywhere: the row, and what may lie before it.
+    int patch_rows() const { return static_cast<int>(pixels / (extent[3] * advance[3])); }
+    int row_box(const Problem& problem) const {
         const int lanes = problem.lanes();
         return static_cast<int>((extent[3] * advance[3] + 2 * lanes - 2) / lanes * lanes);
     }

@@ -40,7 +40,8 @@ bool Scheduler::patch() {
     s_.pixels = static_cast<int>(sub_patches() * s_.extent[0] * s_.extent[1] * s_.extent[2] * s_.extent[3]);
     s_.raw_pixels = static_cast<int>(c_.flat ? s_.pixels / s_.extent[3] * problem_.axes[3].in : s_.pixels);
     s_.plane = rounded_up(s_.pixels + s_.tail, 8);
-    if (problem_.load == LoadMode::lines && (s_.line(problem_) > 256 || s_.pixels > most_in_lines)) return false;
+    if (problem_.load == LoadMode::unaligned_rows && (s_.row_box(problem_) > 256 || s_.pixels > most_in_unaligned_rows))
+        return false;
     row_span_ = s_.extent[3], plane_span_ = s_.extent[2] * row_span_, batch_span_ = s_.extent[1] * plane_span_;
     if (c_.swap_ab)
         s_.plane = std::max(s_.plane, rounded_up(furthest_window() + row_span_ - 1 + 2 * swap_ab_pixels, 8));

@@ -7,8 +7,8 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr const char* loads[] = {"planar", "vectors", "direct",  "pairs", "singles",
-                                 "rows",   "boxes",   "operand", "lines", "vector_boxes"};
+constexpr const char* loads[] = {"planar", "vectors", "direct",  "pairs",          "singles",
+                                 "rows",   "boxes",   "operand", "unaligned_rows", "vector_boxes"};
 constexpr const char* arithmetics[] = {"tf32", "strict", "f16", "bf16", "f64"};
 
 template <class Names>
@@ -25,7 +25,8 @@ int position(const Names& names, const std::string& word) {
 bool one_by_one(LoadMode load) { return load == LoadMode::planar || load == LoadMode::singles; }
 // Neighbours along w lie side by side, however they come.
 bool along_rows(LoadMode load) {
-    return comes_in_elements(load) || load == LoadMode::rows || load == LoadMode::boxes || load == LoadMode::lines;
+    return comes_in_elements(load) || load == LoadMode::rows || load == LoadMode::boxes ||
+           load == LoadMode::unaligned_rows;
 }
 
 }  // namespace

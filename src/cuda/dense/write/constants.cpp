@@ -71,7 +71,7 @@ private:
         t.line(
             "enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, "
             "LOAD_OPERAND" +
-            std::string(problem_.load == LoadMode::lines          ? ", LOAD_LINES"
+            std::string(problem_.load == LoadMode::unaligned_rows ? ", LOAD_LINES"
                         : problem_.load == LoadMode::vector_boxes ? ", LOAD_VECTOR_BOXES"
                                                                   : "") +
             " };");

@@ -37,8 +37,8 @@ constexpr std::string_view load_role =
 constexpr std::string_view boxes =
 #include "cuda/device/boxes.cuh"
     ;
-constexpr std::string_view lines =
-#include "cuda/device/lines.cuh"
+constexpr std::string_view unaligned_rows =
+#include "cuda/device/unaligned_rows.cuh"
     ;
 constexpr std::string_view vector_boxes =
 #include "cuda/device/vector_boxes.cuh"
@@ -90,7 +90,7 @@ std::string tile_places(const Problem& problem, const Config& config, const Sche
 }
 
 // Rows that begin anywhere: a thread asks their strides where they do.
-Hooks hooks_of_lines() {
+Hooks hooks_of_unaligned_rows() {
     return {{"load",
              "load_lines(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, "
              "const Strides& xs, const TensorMap* boxes"},
@@ -101,9 +101,9 @@ Hooks hooks_of_lines() {
 
 std::string boxed_loads(const Problem& problem, const Config& config, const Schedule& s) {
     if (!problem.boxed()) return "";
-    const bool by_lines = problem.load == LoadMode::lines;
-    const std::string text = "\n" + std::string(by_lines ? lines : boxes) + std::string(transposers);
-    if (by_lines) return hooked(text, hooks_of_lines());
+    const bool unaligned = problem.load == LoadMode::unaligned_rows;
+    const std::string text = "\n" + std::string(unaligned ? unaligned_rows : boxes) + std::string(transposers);
+    if (unaligned) return hooked(text, hooks_of_unaligned_rows());
     if (problem.load == LoadMode::vector_boxes)
         return hooked(text, {{"word", "1"}, {"transpose", std::string(vector_boxes)}, {"bring", "bring_vectors"}});
     return hooked(text, serpentine(problem, config, s) ? serpentine_loads(s) : Hooks());
@@ -163,7 +163,7 @@ private:
             "barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
         if (problem_.transposed())
             t.line("for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), " +
-                   std::string(problem_.load == LoadMode::lines ? "LANES" : "1") +
+                   std::string(problem_.load == LoadMode::unaligned_rows ? "LANES" : "1") +
                    "); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
         t.line("barrier_fence();");
         t.line("}");
@@ -194,9 +194,9 @@ private:
     void roles() {
         t.line("const int role = __shfl_sync(~0u, t / 128, 0);");
         t.line("if (role == 0) { registers_give<" + num(config_.load_registers) + ">(); " +
-               (problem_.load == LoadMode::lines ? "load_lines(shared, b, packed, s, xs, &boxes, operands, t);"
-                : problem_.boxed()               ? "load_boxes(shared, b, packed, s, &boxes, operands, t);"
-                                                 : "load_role(shared, b, x, packed, s, xs, operands, t);") +
+               (problem_.load == LoadMode::unaligned_rows ? "load_lines(shared, b, packed, s, xs, &boxes, operands, t);"
+                : problem_.boxed()                        ? "load_boxes(shared, b, packed, s, &boxes, operands, t);"
+                                                          : "load_role(shared, b, x, packed, s, xs, operands, t);") +
                " }");
         if (config_.store_groups > 0)
             t.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config_.store_registers) +
