@@ -103,8 +103,8 @@ DenseText text_of(const Surroundings& around, const Request& request, const Cut&
 // The pass on one kernel. seconds, text: the estimate and the text, where they are known; text: written, where it is
 // not.
 std::optional<DenseProgram> generate(const Surroundings& around, const Request& request, const Cut& cut,
-                                     const Wish& wish, std::string* why_not, std::optional<double> seconds = {},
-                                     DenseText* known = nullptr) {
+                                     const TextOptions& options, std::string* why_not,
+                                     std::optional<double> seconds = {}, DenseText* known = nullptr) {
     const TileProgram* program = &request.program;
     const Problem* problem = &request.problem;
     const Epilogue& epilogue = request.epilogue;
@@ -156,10 +156,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
         if (o.root < 0)
             kept_at.push_back(scratch),
                 scratch +=
-                round_up((wish.col2im ? col2im_products(*problem) : numel(around.plan.graph[o.value].type.shape)) *
+                round_up((options.col2im ? col2im_products(*problem) : numel(around.plan.graph[o.value].type.shape)) *
                              epilogue.real_bytes(),
                          256);
-    if (wish.col2im) result.places.emplace(around.pass.anchor, col2im_place(around, *problem, kept_at[0]));
+    if (options.col2im) result.places.emplace(around.pass.anchor, col2im_place(around, *problem, kept_at[0]));
 
     Launch main;
     main.source = text.source;
@@ -179,8 +179,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
             Argument::of_boxes(program->input.root, input_at, tma_input(*program, *problem, config, s)));
     main.arguments = Arguments(list);
     main.early = true;
-    result.config = wish.spec ? wish.spec->config_words : Words(to_string(config));
-    main.note = wish.spec ? wish.spec->launch_note : launch_note(result.config);
+    result.config = options.spec ? options.spec->config_words : Words(to_string(config));
+    main.note = options.spec ? options.spec->launch_note : launch_note(result.config);
     result.program.launches.push_back(std::move(main));
 
     for (const Partial& p : epilogue.partials()) {
@@ -194,16 +194,16 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     const Specialization specialization{problem->load, program->vector, problem->arithmetic, problem->any_size};
-    if (wish.spec && specialization == wish.spec->specialization)
-        result.words = wish.spec->words;
+    if (options.spec && specialization == options.spec->specialization)
+        result.words = options.spec->words;
     else
         result.words = result.config.str() + std::string(words_between) + to_string(specialization);
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
     result.seconds = seconds ? *seconds : estimate(*problem, needs, config, s, around.target.multiprocessors);
-    if (wish.col2im) result.seconds += col2im_seconds(around, *problem);
-    if (wish.spec) {
-        const KernelSpec::Notes& notes = wish.spec->notes[static_cast<size_t>(problem->family)];
+    if (options.col2im) result.seconds += col2im_seconds(around, *problem);
+    if (options.spec) {
+        const KernelSpec::Notes& notes = options.spec->notes[static_cast<size_t>(problem->family)];
         result.program.note = notes.program, result.pass_note = notes.pass;
     } else {
         result.program.note = program_note(problem->family, result.config);
@@ -213,10 +213,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
 
 // The pass on the kernels of one family.
 std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not,
-                                     const Wish& wish = {}) {
-    const auto request = read_request(around, family, why_not, wish);
+                                     const TextOptions& options = {}) {
+    const auto request = read_request(around, family, why_not, options);
     if (!request) return std::nullopt;
-    if (const auto cut = chosen(*request, around, wish)) return generate(around, *request, *cut, wish, why_not);
+    if (const auto cut = chosen(*request, around, options)) return generate(around, *request, *cut, options, why_not);
     if (why_not) *why_not = "no tile fits registers and shared memory";
     return std::nullopt;
 }
@@ -244,8 +244,8 @@ std::optional<DenseProgram> generate_dense_col2im(const Surroundings& around, do
     if (around.plan.graph[around.plan.graph[around.pass.anchor].args[0]].type.dtype != DType::f32) return std::nullopt;
     if (than <= 0) return std::nullopt;
     for (Family family : families(around)) {
-        const auto asked = read_asked(around, family, nullptr);
-        const Col2imAxes axes = asked ? col2im_axes(asked->problem, around.plan.machine) : 0;
+        const auto read = read_pass(around, family, nullptr);
+        const Col2imAxes axes = read ? col2im_axes(read->problem, around.plan.machine) : 0;
         if (!axes) continue;
         if (auto program = generate(around, family, nullptr, {.col2im = axes}))
             return program->seconds < clearly * than ? std::move(program) : std::nullopt;
@@ -303,13 +303,13 @@ std::optional<DenseProgram> generate_dense_as(const Surroundings& around,
 
 struct DenseReading {
     std::unique_ptr<DenseRead> read;
-    Wish wish;
+    TextOptions options;
     double seconds;
     Frame* frame;  // that has it back; null: none
 };
 
-struct Readings::Asked : Spare<Readings::Asked> {
-    std::array<std::optional<std::optional<cuda::Asked>>, 2> by_family;
+struct Readings::Passes : Spare<Readings::Passes> {
+    std::array<std::optional<std::optional<cuda::ReadPass>>, 2> by_family;
     std::array<std::string, 2> quality;  // of each, once it is asked for
 };
 
@@ -318,26 +318,26 @@ Readings::~Readings() = default;
 
 std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const KernelSpec>& spec) {
     if (!spec) return nullptr;
-    if (!asked_) asked_ = std::make_unique<Asked>();
-    Wish wish{.spec = spec};
+    if (!asked_) asked_ = std::make_unique<Passes>();
+    TextOptions options{.spec = spec};
     Frame* const frame = around_.config.empty() && lasts(*spec) ? around_.frame : nullptr;
     const auto made = [&](std::unique_ptr<DenseRead> read) {
         const Request& request = *read->request;
         const double seconds = estimate(request.problem, request.needs, read->cut.config, *read->cut.schedule,
                                         around_.target.multiprocessors);
-        return std::make_shared<DenseReading>(DenseReading{std::move(read), std::move(wish), seconds, frame});
+        return std::make_shared<DenseReading>(DenseReading{std::move(read), std::move(options), seconds, frame});
     };
     for (Family family : families(around_)) {
         auto& asked = asked_->by_family[static_cast<size_t>(family)];
-        if (!asked) asked = read_asked(around_, family, nullptr);
+        if (!asked) asked = read_pass(around_, family, nullptr);
         if (!*asked) continue;
         std::string& quality = asked_->quality[static_cast<size_t>(family)];
         if (frame && quality.empty()) quality = quality_key((*asked)->program, (*asked)->problem).take();
         if (frame)
             if (auto known = frame->take(spec, quality, **asked)) return made(std::move(known));
-        auto request = wished(**asked, around_, wish);
+        auto request = request_of(**asked, around_, options);
         if (!request) continue;
-        if (auto cut = chosen(*request, around_, wish))
+        if (auto cut = chosen(*request, around_, options))
             return made(std::make_unique<DenseRead>(
                 DenseRead{spec, frame ? quality : std::string(), std::move(request), std::move(*cut), {}}));
     }
@@ -351,10 +351,10 @@ void put_away(DenseReading& reading) {
 }
 
 std::optional<DenseProgram> generate_dense_as(const Surroundings& around, DenseReading& reading) {
-    auto program = generate(around, *reading.read->request, reading.read->cut, reading.wish, nullptr, reading.seconds,
-                            &reading.read->text);
-    if (!program) return generate_dense_as(around, reading.wish.spec);  // another family may take it
-    return program->words == reading.wish.spec->words ? std::move(program) : std::nullopt;
+    auto program = generate(around, *reading.read->request, reading.read->cut, reading.options, nullptr,
+                            reading.seconds, &reading.read->text);
+    if (!program) return generate_dense_as(around, reading.options.spec);  // another family may take it
+    return program->words == reading.options.spec->words ? std::move(program) : std::nullopt;
 }
 
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& around, int larger, bool any_size) {

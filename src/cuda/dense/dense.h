@@ -59,9 +59,9 @@ public:
     std::shared_ptr<DenseReading> as(const std::shared_ptr<const KernelSpec>& spec);
 
 private:
-    struct Asked;
+    struct Passes;
     const Surroundings& around_;
-    std::unique_ptr<Asked> asked_;  // what no kernel decides
+    std::unique_ptr<Passes> asked_;  // what no kernel decides
 };
 double seconds_of(const DenseReading& reading);
 std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, DenseReading& reading);

@@ -7,8 +7,8 @@ namespace transfuse::cuda {
 namespace {
 
 // The request for sizes of the same quality.
-void put_numbers(Request& request, const Asked& asked) {
-    const auto& [program, problem] = asked;
+void put_numbers(Request& request, const ReadPass& read) {
+    const auto& [program, problem] = read;
     request.problem.axes = problem.axes;
     request.program.around = program.around;
     request.program.input = program.input;
@@ -21,7 +21,7 @@ void put_numbers(Request& request, const Asked& asked) {
 }  // namespace
 
 std::unique_ptr<DenseRead> Frame::take(const std::shared_ptr<const KernelSpec>& spec, std::string_view quality,
-                                       const Asked& asked) {
+                                       const ReadPass& read) {
     std::unique_ptr<DenseRead> found;
     {
         const std::lock_guard lock(mutex_);
@@ -32,7 +32,7 @@ std::unique_ptr<DenseRead> Frame::take(const std::shared_ptr<const KernelSpec>& 
         reads_.erase(at);
     }
     ++taken_;
-    put_numbers(*found->request, asked);
+    put_numbers(*found->request, read);
     return found;
 }
 

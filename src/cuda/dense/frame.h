@@ -34,7 +34,7 @@ class Frame {
 public:
     // What was read for such sizes, which now is the caller's, for these: null where there is none.
     std::unique_ptr<DenseRead> take(const std::shared_ptr<const KernelSpec>& spec, std::string_view quality,
-                                    const Asked& asked);
+                                    const ReadPass& read);
     void give_back(std::unique_ptr<DenseRead> read);
     int64_t taken() const { return taken_; }  // how often
 

@@ -81,8 +81,8 @@ std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut
 
 }  // namespace
 
-std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
-    const auto config = wish.spec ? std::optional(wish.spec->config) : config_named(around.config);
+std::optional<Cut> chosen(Request& request, const Surroundings& around, const TextOptions& options) {
+    const auto config = options.spec ? std::optional(options.spec->config) : config_named(around.config);
     if (config && config->direct && request.direct) {
         if (auto cut = cut_by(*config, around, request.problem, *request.direct_needs())) {
             request.store_directly();
@@ -108,9 +108,9 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
                 return cut;
             }
     }
-    if (wish.spec) return std::nullopt;
+    if (options.spec) return std::nullopt;
     Target target = around.target;
-    if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
+    if (options.larger) target.multiprocessors = std::max(1, target.multiprocessors / options.larger);
     auto choice = best_cut(request.problem, request.needs, target);
     while (!choice && request.relax()) choice = best_cut(request.problem, request.needs, target);
     if (auto swap_ab = swap_ab_rival(request, choice, target)) {

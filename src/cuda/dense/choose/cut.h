@@ -19,7 +19,7 @@ struct Cut {
 
 // The configuration asked for where it fits, else (unless it is that or none) the heuristic's best. Many times the work
 // is the work of a machine so many times smaller.
-std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish);
+std::optional<Cut> chosen(Request& request, const Surroundings& around, const TextOptions& options);
 
 // The configurations of a request, best estimate first: on the accumulators where the chain can run there and a tile
 // fits, else through chunks; then, where several are wanted, those whose results go directly to memory.

@@ -95,7 +95,7 @@ static int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, Col2imAxes col2im) {
+std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not, Col2imAxes col2im) {
     auto program = read_tile_program(around, why_not);
     if (!program) return std::nullopt;
     auto problem = read_problem(around, *program, family, why_not);
@@ -103,15 +103,16 @@ std::optional<Asked> read_asked(const Surroundings& around, Family family, std::
     if (col2im) to_col2im(*program, *problem, col2im);
     find_handed(*program, *problem);
     program->vector = store_vector(*program, *problem);
-    return Asked{std::move(*program), *problem};
+    return ReadPass{std::move(*program), *problem};
 }
 
-std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish) {
-    auto& [program, problem] = asked;
-    if (wish.larger && tf32_pays(around, problem, true)) problem.arithmetic = Arithmetic::tf32;
-    if (wish.loose || wish.spec) {
+std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, const TextOptions& options) {
+    auto& [program, problem] = read;
+    if (options.larger && tf32_pays(around, problem, true)) problem.arithmetic = Arithmetic::tf32;
+    if (options.loose || options.spec) {
         const Specialization own{problem.load, program.vector, problem.arithmetic, problem.any_size};
-        const Specialization specialization = wish.spec ? wish.spec->specialization : loosest(own, problem.axes[3]);
+        const Specialization specialization =
+            options.spec ? options.spec->specialization : loosest(own, problem.axes[3]);
         if (!serves(specialization, own, problem.axes[3], around.precision)) return nullptr;
         problem.load = specialization.load, problem.arithmetic = specialization.arithmetic,
         problem.any_size = specialization.any_size;
@@ -121,9 +122,9 @@ std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const W
 }
 
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
-                                      const Wish& wish) {
-    auto asked = read_asked(around, family, why_not, wish.col2im);
-    return asked ? wished(std::move(*asked), around, wish) : nullptr;
+                                      const TextOptions& options) {
+    auto read = read_pass(around, family, why_not, options.col2im);
+    return read ? request_of(std::move(*read), around, options) : nullptr;
 }
 
 }  // namespace transfuse::cuda

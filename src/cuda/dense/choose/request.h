@@ -36,23 +36,24 @@ struct Request : Spare<Request> {
 
 // What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those
 // gain from it, though small ones do not); right for any size; or as another size's.
-struct Wish {
+struct TextOptions {
     int larger = 0;
     bool loose = false;
     std::shared_ptr<const KernelSpec> spec = nullptr;
     Col2imAxes col2im = 0;
 };
 
-// What a pass asks of a family, before anything is wished.
-struct Asked {
+// What a pass asks of a family, before its text has any options.
+struct ReadPass {
     TileProgram program;
     Problem problem;
 };
 // Nothing, with a sentence, where the family does not take the pass. col2im: with the taps of those axes as rows.
-std::optional<Asked> read_asked(const Surroundings& around, Family family, std::string* why_not, Col2imAxes col2im = 0);
-// Null where the wish does not fit. (Its taps are rows where they were asked for so.)
-std::unique_ptr<Request> wished(Asked asked, const Surroundings& around, const Wish& wish);
+std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not,
+                                  Col2imAxes col2im = 0);
+// Null where the options do not fit. (Its taps are rows where they were asked for so.)
+std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, const TextOptions& options);
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
-                                      const Wish& wish = {});
+                                      const TextOptions& options = {});
 
 }  // namespace transfuse::cuda
