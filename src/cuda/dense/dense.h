@@ -70,11 +70,11 @@ void put_away(DenseReading& reading);
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
-// The same where it is estimated clearly faster with its taps apart (col2im.h): the products alone, places says how
+// The same where it is estimated clearly faster by col2im (col2im.h): the products alone, places says how
 // they are read. than: the estimate of what it would replace.
 std::optional<DenseProgram> generate_dense_col2im(const Surroundings& surroundings, double than);
 
-// The same where it is estimated clearly faster with its input laid anew before it (to_channels_last.h).
+// The same where it is estimated clearly faster with a copy of its input (to_channels_last.h).
 std::optional<DenseProgram> generate_dense_channels_last(const Surroundings& surroundings, double than);
 
 // Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.

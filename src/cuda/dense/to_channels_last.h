@@ -1,4 +1,4 @@
-// The input of a dense pass laid anew before it: channels last. Where rows of pixels begin anywhere, planes would come
+// The input of a dense pass, copied to channels last before it. Where rows of pixels begin anywhere, planes would come
 // element by element, in every tile anew; a copy of the tensor whose pixels are vectors of channels comes in boxes, and
 // is made once.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace transfuse::cuda {
 
-// The value to lay anew, where the pass reads it in planes and element by element.
+// The value to copy, where the pass reads it in planes and element by element.
 std::optional<ValueId> input_to_channels_last(const Surroundings& around);
 
 int64_t channels_last_bytes(const Type& type);

@@ -17,7 +17,7 @@ struct Tiles {
 };
 
 // Where adding them up afterwards is estimated faster, the products of each tap; or all of them, of an input that is
-// laid anew: for the first size of a program, by the heuristic's configuration, where tiles make all of the pass.
+// copied to channels last: for the first size of a program, by the heuristic's configuration, where tiles make all of the pass.
 Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass);
 
 // Whether tiles may be asked of the pass.

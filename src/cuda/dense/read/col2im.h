@@ -1,4 +1,4 @@
-// A convolution of few output channels with its taps apart. Channels alone would leave most of a tensor core's 64 rows
+// A convolution of few output channels by col2im. Channels alone would leave most of a tensor core's 64 rows
 // empty, in the product of every window; instead each channel and tap, of all axes or some, is a row of one product
 // with the inputs as they lie along those axes. What each tap makes of each input is stored, and whoever reads the
 // convolution adds up the products that meet in an output (Place::col2im).

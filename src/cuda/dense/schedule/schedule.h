@@ -175,7 +175,7 @@ struct Schedule {
     int run_pitch = 0;  // columns of an accumulator from one row of the patch to the next
     const char* run_pitch_name() const { return run_pitch == extent[3] ? "EXTENT_W" : "RUN_W"; }  // in the text
     int run_pixels = 0, pixels = 0, plane = 0, run_offset = 0;  // run_offset: pixels from run 0 to run 1
-    bool unbroken = false;     // swap_ab: runs follow one another across the ends of rows, a tile has two
+    bool unbroken = false;     // swap AB: runs follow one another across the ends of rows, a tile has two
     int operand_rows = 64;     // of an operand tile: channels
     int raw_pixels = 0;        // of the patch as it comes from memory: in flat boxes without the zeros beside the image
     int tail = 0;              // zeros after the patch, where padding is shared
