@@ -20,7 +20,7 @@ std::set<std::string> kinds(const Target& target) {
                                         "LOAD = LOAD_ROWS;",
                                         "LOAD = LOAD_BOXES;",
                                         "LOAD = LOAD_OPERAND;",
-                                        "LOAD = LOAD_LINES;",
+                                        "LOAD = LOAD_UNALIGNED_ROWS;",
                                         "LOAD = LOAD_VECTOR_BOXES;",
                                         "RESIDENT = true",
                                         "RESIDENT = false",
@@ -40,7 +40,7 @@ std::set<std::string> kinds(const Target& target) {
                                         "store_box(operands",
                                         "store_matrices(here",
                                         "MEETING > 1",
-                                        "alike_as[]",
+                                        "rolled_as[]",
                                         "windows[]",
                                         "WIDE_TURNS =",
                                         "TOGETHER =",
@@ -134,7 +134,7 @@ TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
     const auto met = kinds(Target{});
     EXPECT_EQ(missing(plain, met), std::set<std::string>{});
     EXPECT_EQ(missing({"transfuse_dense",
-                       "transfuse_relay",
+                       "transfuse_to_channels_last",
                        "tf_correlate_groups",
                        "LOAD = LOAD_PLANAR;",
                        "LOAD = LOAD_VECTOR_BOXES;",
@@ -142,7 +142,7 @@ TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
                        "LOAD = LOAD_SINGLES;",
                        "LOAD = LOAD_BOXES;",
                        "LOAD = LOAD_OPERAND;",
-                       "LOAD = LOAD_LINES;",
+                       "LOAD = LOAD_UNALIGNED_ROWS;",
                        "RESIDENT = true",
                        "RESIDENT = false",
                        "FLAT = true",
@@ -161,7 +161,7 @@ TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
                        "store_box(operands",
                        "store_matrices(here",
                        "MEETING > 1",
-                       "alike_as[]",
+                       "rolled_as[]",
                        "windows[]",
                        "WIDE_TURNS =",
                        "TOGETHER =",
@@ -182,7 +182,7 @@ TEST(CudaFamilies, HaveEveryKindOfPortableKernel) {
     EXPECT_EQ(missing({"transfuse_dense", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;",
                        "LOAD = LOAD_ROWS;", "RESIDENT = true", "RESIDENT = false", "PROLOGUE = true",
                        "PIXEL_MAJOR = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1",
-                       "alike_as[]", "windows[]", "apart < LANES_W"},
+                       "rolled_as[]", "windows[]", "apart < LANES_W"},
                       met),
               std::set<std::string>{});
 }

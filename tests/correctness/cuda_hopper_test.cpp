@@ -257,7 +257,7 @@ TEST(CudaHopper, VariantsAlike) {
     target.multiprocessors = 2;
     const std::vector<HostCase> cases{make(graph, random_leaves(graph, 78), false, true, target)};
     const std::string& text = cases[0].assembly.launches.back().launch.source->text;
-    EXPECT_NE(text.find("if (alike_as[at.variant] == 0) {"), std::string::npos);
+    EXPECT_NE(text.find("if (rolled_as[at.variant] == 0) {"), std::string::npos);
     EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 2000);
     check(cases, 5e-6);
 }

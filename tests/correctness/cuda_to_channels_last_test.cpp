@@ -23,7 +23,8 @@ HostCase laid(const std::string& text, Fp32Precision precision = Fp32Precision::
 
 int64_t copies(const HostCase& made) {
     int64_t count = 0;
-    for (const BoundLaunch& bound : made.assembly.launches) count += bound.launch.source->entry == "transfuse_relay";
+    for (const BoundLaunch& bound : made.assembly.launches)
+        count += bound.launch.source->entry == "transfuse_to_channels_last";
     return count;
 }
 

@@ -37,7 +37,7 @@ std::string to_channels_last_source(int64_t element_bytes) {
     return std::string(sequence_code()) + "typedef " + (element_bytes == 2 ? "unsigned short" : "unsigned") +
            " ELEMENT;" + R"cuda(
 // 32 pixels of 32 channels a block: neighbours along the pixels come, neighbours along the channels leave.
-extern "C" __global__ void __launch_bounds__(256) transfuse_relay(const ELEMENT* __restrict__ in, ELEMENT* out, int channels, int pixels) {
+extern "C" __global__ void __launch_bounds__(256) transfuse_to_channels_last(const ELEMENT* __restrict__ in, ELEMENT* out, int channels, int pixels) {
     TF_SEQUENCE();
     constexpr int LANES = 16 / sizeof(ELEMENT), VECTORS = 32 / LANES;
     struct alignas(16) Vector { ELEMENT lane[LANES]; };
@@ -86,7 +86,8 @@ double to_channels_last_seconds(const Surroundings& around, const Type& type) {
 Launch to_channels_last(const Type& type, ValueId from, int64_t to) {
     const int64_t pixels = pixels_of(type);
     Launch launch;
-    launch.source = std::make_shared<Source>(Source{"transfuse_relay", to_channels_last_source(bytes(type.dtype)), {}});
+    launch.source =
+        std::make_shared<Source>(Source{"transfuse_to_channels_last", to_channels_last_source(bytes(type.dtype)), {}});
     launch.grid = {static_cast<uint32_t>(blocks_of(type, pixels)), 1, 1}, launch.block = {256, 1, 1};
     launch.early = true;
     launch.arguments = {Argument::of_value(from), Argument::of_scratch(to),

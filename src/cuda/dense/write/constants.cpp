@@ -71,12 +71,13 @@ private:
         t.line(
             "enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, "
             "LOAD_OPERAND" +
-            std::string(problem_.load == LoadMode::unaligned_rows ? ", LOAD_LINES"
+            std::string(problem_.load == LoadMode::unaligned_rows ? ", LOAD_UNALIGNED_ROWS"
                         : problem_.load == LoadMode::vector_boxes ? ", LOAD_VECTOR_BOXES"
                                                                   : "") +
             " };");
-        static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT",  "LOAD_PAIRS", "LOAD_SINGLES",
-                                      "LOAD_ROWS",   "LOAD_BOXES",   "LOAD_OPERAND", "LOAD_LINES", "LOAD_VECTOR_BOXES"};
+        static const char* modes[] = {"LOAD_PLANAR",         "LOAD_VECTORS",     "LOAD_DIRECT", "LOAD_PAIRS",
+                                      "LOAD_SINGLES",        "LOAD_ROWS",        "LOAD_BOXES",  "LOAD_OPERAND",
+                                      "LOAD_UNALIGNED_ROWS", "LOAD_VECTOR_BOXES"};
         t.line("constexpr int LOAD = " + std::string(modes[static_cast<int>(problem_.load)]) + ";");
         t.line("typedef " + std::string(element_name(problem_.arithmetic)) + " ELEMENT;");
         t.line(std::string("typedef ") + (problem_.real_bytes() == 8 ? "double" : "float") + " REAL;");

@@ -92,7 +92,8 @@ std::string tile_places(const Problem& problem, const Config& config, const Sche
 // Rows that begin anywhere: a thread asks their strides where they do.
 Hooks hooks_of_unaligned_rows() {
     return {{"load",
-             "load_lines(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, "
+             "load_unaligned_rows(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const "
+             "Sizes& s, "
              "const Strides& xs, const TensorMap* boxes"},
             {"strides", "xs, "},
             {"of_tile", "const Turns turns(at, s, xs, t);"},
@@ -194,9 +195,10 @@ private:
     void roles() {
         t.line("const int role = __shfl_sync(~0u, t / 128, 0);");
         t.line("if (role == 0) { registers_give<" + num(config_.load_registers) + ">(); " +
-               (problem_.load == LoadMode::unaligned_rows ? "load_lines(shared, b, packed, s, xs, &boxes, operands, t);"
-                : problem_.boxed()                        ? "load_boxes(shared, b, packed, s, &boxes, operands, t);"
-                                                          : "load_role(shared, b, x, packed, s, xs, operands, t);") +
+               (problem_.load == LoadMode::unaligned_rows
+                    ? "load_unaligned_rows(shared, b, packed, s, xs, &boxes, operands, t);"
+                : problem_.boxed() ? "load_boxes(shared, b, packed, s, &boxes, operands, t);"
+                                   : "load_role(shared, b, x, packed, s, xs, operands, t);") +
                " }");
         if (config_.store_groups > 0)
             t.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config_.store_registers) +

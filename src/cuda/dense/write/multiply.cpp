@@ -91,7 +91,7 @@ private:
             t.line("__constant__ int windows[] = {" + listed(places) + "};   // first pixel of each tap's window");
         }
         if (none_rolled(rolled_as_)) return;
-        t.line("__constant__ int alike_as[] = {" + listed(rolled_as_) +
+        t.line("__constant__ int rolled_as[] = {" + listed(rolled_as_) +
                "};   // the variant whose text has the same products");
         t.line("__constant__ int window_begins[] = {" + listed(begins_) + "};");
     }
@@ -100,7 +100,7 @@ private:
         const bool several = std::count(rolled_as_.begin(), rolled_as_.end(), v) > 1;
         const int bodies = config_.split == Split::phases ? 2 : 1;
         if (s_.variants > 1 && !shift_)
-            t.line((v ? "else if (" : "if (") + std::string(several ? "alike_as[at.variant]" : "at.variant") +
+            t.line((v ? "else if (" : "if (") + std::string(several ? "rolled_as[at.variant]" : "at.variant") +
                    " == " + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
             if (bodies == 2) t.line("if constexpr (WG == " + num(g) + ") {");

@@ -57,7 +57,7 @@ private:
         std::vector<int> codes;
         for (const auto& sets : s_.phase_table)
             for (const auto& list : sets) codes.push_back(list[0].code());
-        t.line("__constant__ int straight_codes[] = {" + listed(codes) +
+        t.line("__constant__ int direct_codes[] = {" + listed(codes) +
                "};   // [variant][warpgroup][set]: residues, −1: none");
     }
 
@@ -90,7 +90,7 @@ private:
         t.line(
             "__device__ __forceinline__ void stored(const REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int set, "
             "int first_channel) {");
-        t.line("const int code = straight_codes[(at.variant * 2 + warpgroup) * SETS + set];");
+        t.line("const int code = direct_codes[(at.variant * 2 + warpgroup) * SETS + set];");
         t.line("if (code < 0) return;");
         t.line("const Strides& ys = operands.ys0;");
         t.line(

@@ -60,11 +60,11 @@ private:
         bool even = codes_.size() > 1 && codes_[1] > codes_[0];
         for (size_t i = 1; i < codes_.size(); ++i) even = even && codes_[i] - codes_[i - 1] == codes_[1] - codes_[0];
         if (even)
-            t.line("static __device__ __forceinline__ int turned_code(int i) { return i * " +
+            t.line("static __device__ __forceinline__ int swap_ab_code(int i) { return i * " +
                    num(codes_[1] - codes_[0]) + (codes_[0] ? " + " + num(codes_[0]) : "") + "; }");
         else
-            t.line("__constant__ int turned_codes[] = {" + listed(codes_) +
-                   "};\nstatic __device__ __forceinline__ int turned_code(int i) { return turned_codes[i]; }");
+            t.line("__constant__ int swap_ab_codes[] = {" + listed(codes_) +
+                   "};\nstatic __device__ __forceinline__ int swap_ab_code(int i) { return swap_ab_codes[i]; }");
     }
 
     void tile() {
@@ -79,7 +79,7 @@ private:
         chain_.before("b");
         t.line("}");
         t.unrolled("for (int set = 0; set < SETS; set++) {");
-        t.line("const int code = turned_code(at.variant * SETS + set);");
+        t.line("const int code = swap_ab_code(at.variant * SETS + set);");
         if (*std::min_element(codes_.begin(), codes_.end()) < 0) t.line("if (code < 0) continue;");
         last_ ? in_pixels() : in_rows();
         t.line("}");
