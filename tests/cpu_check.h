@@ -10,12 +10,19 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/dense_frame.h"
 #include "cpu/element.h"
 #include "transfuse/transfuse.h"
 
 namespace transfuse {
 
 enum class Layout { contiguous, channels_last, gaps, reversed };
+
+// Dense passes go this way, however long it takes.
+struct DenseBy {
+    explicit DenseBy(cpu::DenseWay way) { cpu::dense_way = way; }
+    ~DenseBy() { cpu::dense_way = cpu::DenseWay::shorter; }
+};
 
 // A tensor with memory of its own.
 class HostTensor {

@@ -1,10 +1,11 @@
-"""Thirty single layers of real networks on the CPU engine beside eager PyTorch (oneDNN), call by call in turn in one process.
+"""Single layers of real networks on the CPU engine beside eager PyTorch (oneDNN), call by call in turn in one process.
 
     PYTHONPATH=python python bench/cpu/layers.py [--threads N] [--wall] [--seconds S] [--json FILE] [layer …]
 
 Ours is forced (`never_slower=False`), frozen (weights prepared once) and not. By default time is the processor time of the
 process divided by the number of threads: on a machine that others use as well, that is what the clock on the wall would show
 without them. The least of many calls counts. `error` is the RMS error against float64 over that of PyTorch's result.
+`--table thin` takes those with few channels a group (depthwise, grouped, first and last layers) instead of deep ones.
 """
 
 import argparse
@@ -17,8 +18,8 @@ import torch
 
 import transfuse
 
-# name: axes, transposed, channels in and out, taps, stride, padding, batch, extent of every axis
-LAYERS = {
+# name: axes, transposed, channels in and out, taps, stride, padding, batch, extent of every axis, groups where there are some
+DEEP = {
     "c3_64_56": (2, False, 64, 64, 3, 1, 1, 1, 56),
     "c3_128_28_b8": (2, False, 128, 128, 3, 1, 1, 8, 28),
     "c3_256_14": (2, False, 256, 256, 3, 1, 1, 1, 14),
@@ -50,11 +51,52 @@ LAYERS = {
     "vt4s2_256_4_b8": (3, True, 256, 128, 4, 2, 1, 8, 4),
     "vt2s2_128_8": (3, True, 128, 64, 2, 2, 0, 1, 8),
 }
+THIN = {
+    "d3_32_112": (2, False, 32, 32, 3, 1, 1, 1, 112, 32),
+    "d3s2_96_112": (2, False, 96, 96, 3, 2, 1, 1, 112, 96),
+    "d3_144_56_b8": (2, False, 144, 144, 3, 1, 1, 8, 56, 144),
+    "d3_384_14": (2, False, 384, 384, 3, 1, 1, 1, 14, 384),
+    "d3s2_576_14_b8": (2, False, 576, 576, 3, 2, 1, 8, 14, 576),
+    "d3_960_7_b8": (2, False, 960, 960, 3, 1, 1, 8, 7, 960),
+    "d5_240_28": (2, False, 240, 240, 5, 1, 2, 1, 28, 240),
+    "d5s2_672_14_b8": (2, False, 672, 672, 5, 2, 2, 8, 14, 672),
+    "d7_96_56": (2, False, 96, 96, 7, 1, 3, 1, 56, 96),
+    "d7_768_7_b8": (2, False, 768, 768, 7, 1, 3, 8, 7, 768),
+    "dt4s2_21_34": (2, True, 21, 21, 4, 2, 1, 1, 34, 21),
+    "dt16s8_21_34": (2, True, 21, 21, 16, 8, 4, 1, 34, 21),
+    "dt2s2_64_32_b8": (2, True, 64, 64, 2, 2, 0, 8, 32, 64),
+    "ds31_256_400": (1, False, 256, 256, 31, 1, 15, 1, 400, 256),
+    "ds3_512_64_b8": (1, False, 512, 512, 3, 1, 1, 8, 64, 512),
+    "dv3_54_16": (3, False, 54, 54, 3, 1, 1, 1, 16, 54),
+    "g3_128_56_by4": (2, False, 128, 128, 3, 1, 1, 1, 56, 32),
+    "g3_256_28_by8_b8": (2, False, 256, 256, 3, 1, 1, 8, 28, 32),
+    "g3_512_14_by16": (2, False, 512, 512, 3, 1, 1, 1, 14, 32),
+    "g3_1024_7_by32_b8": (2, False, 1024, 1024, 3, 1, 1, 8, 7, 32),
+    "gt4s2_64_32_by8_b8": (2, True, 64, 64, 4, 2, 1, 8, 32, 8),
+    "gs41s4_256_64_by16_b8": (1, False, 256, 512, 41, 4, 20, 8, 256, 16),
+    "f7s2_3_224": (2, False, 3, 64, 7, 2, 3, 1, 224),
+    "f3s2_3_224_b8": (2, False, 3, 32, 3, 2, 1, 8, 224),
+    "f3_1_128": (2, False, 1, 32, 3, 1, 1, 1, 128),
+    "f16s16_3_224": (2, False, 3, 768, 16, 16, 0, 1, 224),
+    "fs10s5_1_16000": (1, False, 1, 512, 10, 5, 0, 1, 16000),
+    "l3_64_128": (2, False, 64, 3, 3, 1, 1, 1, 128),
+    "l1_64_64_b8": (2, False, 64, 1, 1, 1, 0, 8, 64),
+    "l9_32_128": (2, False, 32, 3, 9, 1, 4, 1, 128),
+    "lt4s2_64_32_b8": (2, True, 64, 3, 4, 2, 1, 8, 32),
+    "ls7_32_8192": (1, False, 32, 1, 7, 1, 3, 1, 8192),
+    "n3_16_128": (2, False, 16, 16, 3, 1, 1, 1, 128),
+    "n3_8_64_b8": (2, False, 8, 8, 3, 1, 1, 8, 64),
+    "nt3s2_16_64": (2, True, 16, 8, 3, 2, 1, 1, 64),
+    "ns3_16_8192": (1, False, 16, 16, 3, 1, 1, 1, 8192),
+    "nv3_16_32": (3, False, 16, 16, 3, 1, 1, 1, 32),
+}
+TABLES = {"deep": DEEP, "thin": THIN}
 
 
-def module_and_input(axes, transposed, inputs, outputs, taps, stride, padding, batch, extent):
+def module_and_input(axes, transposed, inputs, outputs, taps, stride, padding, batch, extent, groups=1):
     kind = getattr(torch.nn, f"Conv{'Transpose' if transposed else ''}{axes}d")
-    return kind(inputs, outputs, taps, stride, padding).eval(), torch.randn(batch, inputs, *[extent] * axes)
+    module = kind(inputs, outputs, taps, stride, padding, groups=groups).eval()
+    return module, torch.randn(batch, inputs, *[extent] * axes)
 
 
 def rms(x):
@@ -81,7 +123,7 @@ def measure(layer, options):
                     call(x)
                 best[name] = min(best[name], (clock() - start) / options.repeat)
             rounds += 1
-    flops = 2 * layer[2] * layer[3] * layer[4] ** layer[0] * layer[7]
+    flops = 2 * layer[2] * layer[3] * layer[4] ** layer[0] * layer[7] / module.groups
     pixels = layer[8] if layer[1] else (layer[8] + 2 * layer[6] - layer[4]) // layer[5] + 1
     return {
         **{name: 1e3 * seconds for name, seconds in best.items()},
@@ -93,6 +135,7 @@ def measure(layer, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", nargs="*", default=[])
+    parser.add_argument("--table", choices=TABLES, default="deep")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.5, help="how long each layer is measured")
     parser.add_argument("--repeat", type=int, default=1, help="calls between two looks at the clock")
@@ -101,10 +144,10 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     results = {}
-    print(f"{'layer':16} {'PyTorch':>9} {'frozen':>9} {'live':>9}   × frozen   × live  GFLOP/s  error")
-    for name in options.layers or LAYERS:
-        r = results[name] = measure(LAYERS[name], options)
-        print(f"{name:16} {r['pytorch']:9.3f} {r['frozen']:9.3f} {r['live']:9.3f} {r['pytorch'] / r['frozen']:10.2f} "
+    print(f"{'layer':21} {'PyTorch':>9} {'frozen':>9} {'live':>9}   × frozen   × live  GFLOP/s  error")
+    for name in options.layers or TABLES[options.table]:
+        r = results[name] = measure((DEEP | THIN)[name], options)
+        print(f"{name:21} {r['pytorch']:9.3f} {r['frozen']:9.3f} {r['live']:9.3f} {r['pytorch'] / r['frozen']:10.2f} "
               f"{r['pytorch'] / r['live']:8.2f} {r['gflops']:8.0f} {r['error']:6.2f}", flush=True)  # fmt: skip
     for kind in ("frozen", "live"):
         ratios = {name: r["pytorch"] / r[kind] for name, r in results.items()}

@@ -1,5 +1,6 @@
 // The dense pass: what it consists of, and which of two ways it goes.
 #include <algorithm>
+#include <limits>
 
 #include "cpu/dense_frame.h"
 
@@ -20,9 +21,6 @@ bool one_arithmetic(const Plan& plan, const Pass& pass, DType dtype) {
     return true;
 }
 
-// Lines cost a copy for every tap: each number must meet this many output channels, and sums be this long.
-constexpr int64_t fewest_outputs = 24, fewest_inputs = 16;
-
 template <class T>
 std::unique_ptr<DensePass> shorter_way(DenseParts parts, bool pairs) {
     const Node& node = parts.plan.graph[parts.pass.anchor];
@@ -37,11 +35,11 @@ std::unique_ptr<DensePass> shorter_way(DenseParts parts, bool pairs) {
                                .pairs = pairs};
     const Lattices axes = lattices(parts.plan.graph, parts.pass.anchor);
     DenseGeometry tiles = dense_geometry(axes, x, node.type.shape, w[0], demands);
-    if (w[2] >= fewest_outputs && w[1] >= fewest_inputs && !program.needs_whole_planes() &&
-        dense_way != DenseWay::tiles) {
-        LineGeometry lines = line_geometry(axes, x, node.type.shape, w[0], demands);
-        if (dense_way == DenseWay::lines || lines.cycles < 0.9 * tiles.cycles(demands))
-            return dense_by_lines<T>(parts, std::move(lines));
+    if (!program.needs_whole_planes() && dense_way != DenseWay::tiles) {
+        LineGeometry lines = line_geometry(axes, x, node.type.shape, w[0], demands, dense_way);
+        const double most =
+            dense_way == DenseWay::shorter ? 0.9 * tiles.cycles(demands) : std::numeric_limits<double>::infinity();
+        if (lines.cycles < most) return dense_by_lines<T>(parts, std::move(lines));
     }
     return dense_by_tiles<T>(parts, std::move(tiles));
 }

@@ -89,11 +89,9 @@ private:
     std::unique_ptr<CompiledPass> fallback_;
 };
 
-// Tests see both ways, whichever is shorter.
-enum class DenseWay : uint8_t { shorter, tiles, lines };
 inline DenseWay dense_way = DenseWay::shorter;
 
-// By tiles whose patch serves every tap (dense_geometry.h), or by lines with one for each (line_geometry.h).
+// By tiles whose patch serves every tap, pairs of rows and of planes (dense_geometry.h), or by lines (line_geometry.h).
 template <class T>
 std::unique_ptr<DensePass> dense_by_tiles(DenseParts& parts, DenseGeometry geometry);
 template <class T>

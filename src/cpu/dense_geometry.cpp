@@ -263,7 +263,13 @@ double DenseGeometry::cycles(const DenseDemands& demands) const {
     }
     const auto outputs = static_cast<double>(groups * round_up(outs, 4));
     const auto weights = static_cast<double>(in * taps * demands.element_bytes) * outputs * weight;
-    return static_cast<double>(tiling.tiles()) * (vectors * outputs + weights);
+    // Rows are staged, and their results carried on, one by one.
+    const auto row_vectors = [&](int64_t n) { return static_cast<double>(ceil_div(n, demands.lanes)); };
+    const auto staged = static_cast<double>(groups * in * patch[0] * patch[1] * advance[2]);
+    const auto results = static_cast<double>(y[1] * tiling.tile[0] * tiling.tile[1]);
+    const double rows = staged * (paired ? 1.6 : 1) * (40 + 4 * row_vectors(patch[2])) +
+                        results * (10 + 5 * row_vectors(tiling.tile[2]));
+    return static_cast<double>(tiling.tiles()) * (vectors * outputs + weights + rows);
 }
 
 std::string DenseGeometry::describe() const {

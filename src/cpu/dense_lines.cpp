@@ -1,4 +1,4 @@
-// The dense pass by lines: a line of pixels for every tap, products of lines, the tile program on each image's planes.
+// The dense pass by lines of pixels: products of lines, the tile program on each image's planes.
 #include <algorithm>
 #include <sstream>
 
@@ -22,17 +22,18 @@ public:
         : Base(parts), geometry_(std::move(geometry)), weights_(geometry_) {
         this->lay_out(geometry_.tiling);
         // Products read term k of input channel c of the patch at offsets[c·terms + k].
-        for (const LineGeometry::Product& product : geometry_.products) {
+        const LineGeometry& g = geometry_;
+        for (const LineGeometry::Product& product : g.products) {
             std::vector<int32_t>& offsets = offsets_.emplace_back();
-            for (int64_t c = 0; c < geometry_.chunk; ++c)
-                for (int64_t line : product.line)
-                    offsets.push_back(static_cast<int32_t>((c * geometry_.all_lines() + line) * geometry_.line_pitch *
-                                                           static_cast<int64_t>(sizeof(T))));
+            for (int64_t c = 0; c < g.chunk; ++c)
+                for (size_t k = 0; k < product.line.size(); ++k) {
+                    const std::array<int64_t, 3>& at = product.at[k];
+                    const int64_t place = (at[0] * g.room[1] + at[1]) * g.room[2] + at[2];
+                    const int64_t offset = (c * g.all_lines() + product.line[k]) * g.line_pitch + place;
+                    offsets.push_back(static_cast<int32_t>(offset * static_cast<int64_t>(sizeof(T))));
+                }
             offsets.insert(offsets.end(), 4, 0);
         }
-        const int64_t lanes = kernels<T>().lanes;
-        for (int64_t at = 0; at < geometry_.pixels; at += lanes)
-            spots_.push_back({static_cast<int32_t>(at), static_cast<int32_t>(at)});
         closed_ = program_->pool_window() == std::array<int64_t, 3>{1, 1, 1};
     }
 
@@ -66,13 +67,17 @@ protected:
 private:
     // A tile as one task works on it.
     struct Work {
-        Box box;                        // of the first image
-        int64_t images, image, pixels;  // pixels of an image, of all
+        Box box;                        // of the first image, as the tile program sees it
+        int64_t images, image, pixels;  // from image to image of a line; pixels of all
         std::array<int64_t, 3> t;
+        bool direct;                                        // lines of products are the program's planes
         std::vector<std::unique_ptr<TileRun<T>>> programs;  // one an image
         T *patch, *sums, *merged, *planes;
         int64_t line, sums_pitch;  // from line to line, from channel to channel
+        int64_t first;             // channel that sums begin with
     };
+    // Channels that the tile program takes at a time.
+    int64_t together() const { return std::max(kernels<T>().panel_rows, geometry_.gathered * geometry_.outs); }
 
     // Panels begin … end, counted over all groups.
     void run_tile(const Call& call, int64_t tile, int64_t begin, int64_t end) const {
@@ -84,36 +89,54 @@ private:
         work.box = g.tiling.box(n * spatial + tile % spatial);
         work.images = std::min(g.images, g.y[0] - n);
         work.t = g.extent(work.box);
-        work.image = work.t[0] * work.t[1] * work.t[2];
-        work.pixels = work.images * work.image;
+        work.image = g.image_places(work.t);
+        work.pixels = g.results(work.t, work.images);
+        const std::array<int64_t, 3> places = g.places(work.t);
+        work.direct =
+            g.direct() && closed_ && !program_->given_is_resident() && (work.t[0] == 1 || work.t[1] == places[1]);
+        if (work.direct)
+            work.box.pitch = places[2];
+        else if (closed_)
+            work.box = work.box.closed();
         for (int64_t i = 0; i < work.images; ++i) {
-            Box box = closed_ ? work.box.closed() : work.box;
+            Box box = work.box;
             box.n = n + i;
-            work.programs.push_back(
-                std::make_unique<TileRun<T>>(*program_, call.bound, scratch, box, closed_ ? box : this->pooled(box),
-                                             box.n * spatial + tile % spatial, kernels<T>().panel_rows,
-                                             channel_of(begin), channel_of(end) - channel_of(begin)));
+            work.programs.push_back(std::make_unique<TileRun<T>>(
+                *program_, call.bound, scratch, box, closed_ ? box : this->pooled(box),
+                box.n * spatial + tile % spatial, together(), channel_of(begin), channel_of(end) - channel_of(begin)));
         }
         LineStager<T> stager(g, call.x, this->prologue_.get(), call.prologue.get(), this->prologue_slot_, scratch);
-        work.patch = scratch.acquire<T>(g.chunk * g.all_lines() * g.line_pitch + row_padding);
-        std::fill_n(work.patch + g.chunk * g.all_lines() * g.line_pitch, row_padding, T(0));
+        const int64_t most_staged = std::max(g.chunk, g.gathered * g.in);
+        work.patch = scratch.acquire<T>(LineStager<T>::elements(g, most_staged));
+        stager.begin(work.patch, work.box, most_staged);
         const auto products = static_cast<int64_t>(g.products.size());
-        work.line = padded(work.pixels);
+        work.line = padded((work.images - 1) * work.image + ((work.t[0] - 1) * places[1] + work.t[1]) * places[2]);
         work.sums_pitch = products * work.line + row_padding;
-        const int64_t most = std::min(panels, end - begin) * kernels<T>().panel_rows;
+        // A panel may be written with more rows than it has channels.
+        const int64_t most = std::min(panels, end - begin) * kernels<T>().panel_rows + g.gathered * g.outs;
         work.sums = scratch.acquire<T>(most * work.sums_pitch + row_padding);
         work.merged = g.any_pairs() ? scratch.acquire<T>(merged_lines() * work.line) : nullptr;
-        work.planes = scratch.acquire<T>(kernels<T>().panel_rows * work.images *
-                                         (closed_ ? work.box.closed() : work.box).elements());
-        for (int64_t group = begin / panels; group * panels < end; ++group) {
+        work.planes = work.direct ? nullptr : scratch.acquire<T>(together() * work.images * work.box.elements());
+        for (int64_t group = begin / panels; group * panels < end; group += g.gathered) {
+            const int64_t groups = std::min(g.gathered, ceil_div(end - group * panels, panels));
             const int64_t first = std::max(begin - group * panels, int64_t{0}),
-                          last = std::min(end - group * panels, panels);
+                          last = std::min(end - group * panels, panels);  // of one group
+            work.first = channel_of(group * panels + first);
             for (int64_t c = 0; c < g.in; c += g.chunk) {
                 const int64_t channels = std::min(g.chunk, g.in - c);
-                stager.stage(work.patch, work.box, work.images, group * g.in + c, channels);
-                for (size_t i = 0; i < g.products.size(); ++i) multiply(call, work, group, i, first, last, c, channels);
+                stager.stage(work.patch, work.box, work.images, group * g.in + c,
+                             groups > 1 ? groups * g.in : channels);
+                for (int64_t j = 0; j < groups; ++j)
+                    for (size_t i = 0; i < g.products.size(); ++i)
+                        multiply(call, work, group + j, work.patch + j * g.in * g.all_lines() * g.line_pitch, i, first,
+                                 last, c, channels);
             }
-            for (int64_t p = first; p < last; ++p) complete(call, work, group, first, p);
+            if (groups > 1) {
+                complete(call, work, work.first, groups * g.outs);
+                continue;
+            }
+            for (int64_t p = first; p < last; ++p)
+                complete(call, work, channel_of(group * panels + p), weights_.panels()[static_cast<size_t>(p)].count);
         }
         for (const auto& program : work.programs) program->finish();
     }
@@ -125,43 +148,31 @@ private:
         return panel / panels * geometry_.outs + first;
     }
 
-    T* sums_of(const Work& work, int64_t first, int64_t panel) const {
-        const auto channel = [&](int64_t p) { return weights_.panels()[static_cast<size_t>(p)].first; };
-        return work.sums + (channel(panel) - channel(first)) * work.sums_pitch;
-    }
+    T* sums_of(const Work& work, int64_t channel) const { return work.sums + (channel - work.first) * work.sums_pitch; }
 
     // A few vectors of pixels of a block of input channels fit the first-level cache: all panels pass by them.
-    void multiply(const Call& call, const Work& work, int64_t group, size_t i, int64_t first, int64_t last, int64_t c,
-                  int64_t channels) const {
+    void multiply(const Call& call, const Work& work, int64_t group, const T* patch, size_t i, int64_t first,
+                  int64_t last, int64_t c, int64_t channels) const {
         const LineGeometry& g = geometry_;
-        const int64_t terms = g.products[i].terms(), lanes = kernels<T>().lanes;
-        const int64_t spots = ceil_div(work.pixels, lanes);
-        const int64_t most = kernels<T>().panel_rows;
+        const auto panels = static_cast<int64_t>(weights_.panels().size());
+        const int64_t terms = g.products[i].terms(), vectors = ceil_div(work.pixels, kernels<T>().lanes);
         // The last panel may have fewer rows than the others.
-        const bool rest = weights_.panels()[static_cast<size_t>(last - 1)].rows < most;
+        const auto rows = [&](int64_t p) { return weights_.panels()[static_cast<size_t>(p)].rows; };
+        const bool rest = rows(last - 1) < rows(first);
         for (int64_t b = 0; b < channels; b += g.block) {
             const int64_t count = std::min(g.block, channels - b);
             const bool completes = c + b + count == g.in, adds = c + b > 0;
-            const auto weights = [&](int64_t p) {
-                return weights_.block(call.packed, group, c + b, count, i, static_cast<size_t>(p));
+            const auto panels_of = [&](int64_t p, int64_t many) {
+                if (many == 0) return;
+                const int64_t channel = channel_of(group * panels + p);
+                kernels<T>().line_product({weights_.block(call.packed, group, c + b, count, i, static_cast<size_t>(p)),
+                                           offsets_[i].data() + b * terms, count * terms, many, rows(p), patch, vectors,
+                                           sums_of(work, channel) + static_cast<int64_t>(i) * work.line,
+                                           work.sums_pitch,
+                                           completes && !g.any_pairs() ? bias_of(call, channel) : nullptr, adds});
             };
-            const auto bias = [&](int64_t p) {
-                return completes && !g.any_pairs() ? bias_of(call, group * g.outs + p * most) : nullptr;
-            };
-            const auto sums = [&](int64_t p) { return sums_of(work, first, p) + static_cast<int64_t>(i) * work.line; };
-            const int32_t* offsets = offsets_[i].data() + b * terms;
-            for (int64_t s = 0; s < spots;) {
-                const int64_t together = spots - s == 4 ? 2 : std::min<int64_t>(3, spots - s);
-                kernels<T>().line_product({weights(first), offsets, count * terms, last - first - rest,
-                                           work.patch + s * lanes, together, sums(first) + s * lanes, work.sums_pitch,
-                                           bias(first), adds});
-                if (rest)
-                    kernels<T>().product({weights(last - 1), offsets, count * terms,
-                                          weights_.panels()[static_cast<size_t>(last - 1)].rows, work.patch,
-                                          spots_.data() + s, together, sums(last - 1), work.sums_pitch, bias(last - 1),
-                                          adds, count * terms});
-                s += together;
-            }
+            panels_of(first, last - first - rest);
+            panels_of(last - 1, rest);
         }
     }
 
@@ -221,15 +232,13 @@ private:
         return line;
     }
 
-    // The channels of a panel have all their products: they become planes, and the tile program's.
-    void complete(const Call& call, const Work& work, int64_t group, int64_t first, int64_t p) const {
+    // So many channels have all their products: they become planes, and the tile program's.
+    void complete(const Call& call, const Work& work, int64_t channel, int64_t count) const {
         const LineGeometry& g = geometry_;
-        const Panel& panel = weights_.panels()[static_cast<size_t>(p)];
-        const int64_t channel = group * g.outs + panel.first;
-        T* sums = sums_of(work, first, p);
-        const Box box = closed_ ? work.box.closed() : work.box;
-        const bool direct = g.direct() && closed_ && !program_->given_is_resident();
-        for (int64_t j = 0; !direct && j < panel.count; ++j) {
+        T* sums = sums_of(work, channel);
+        const Box& box = work.box;
+        const std::array<int64_t, 3> places = g.places(work.t);
+        for (int64_t j = 0; !work.direct && j < count; ++j) {
             const T* lines = sums + j * work.sums_pitch;
             if (g.any_pairs()) {
                 const T* bias = bias_of(call, channel + j);
@@ -237,43 +246,41 @@ private:
                 lines = work.merged;
             }
             for (int64_t i = 0; i < work.images; ++i) {
-                Spread<T> spread{lines + i * work.image,          work.line, {}, {},
-                                 plane(work, i, channel, j, box), box.pitch, {}};
+                Spread<T> spread{lines + i * work.image, work.line, {}, {}, plane(work, i, channel, j), box.pitch, {}};
                 for (size_t a = 0; a < 3; ++a) {
                     spread.period[a] = g.out_step[a];
-                    spread.extent[a] = work.t[a];
+                    spread.extent[a] = places[a];
                     spread.size[a] = box.extent[a];
                 }
                 kernels<T>().spread(spread);
                 clear_padding(spread.out, box);
             }
         }
-        if (direct) {
+        if (work.direct) {
             // The tile program computes on whole vectors behind the last image, too.
             const int64_t written = round_up(work.pixels, kernels<T>().lanes);
-            for (int64_t j = 0; j < panel.count; ++j)
+            for (int64_t j = 0; j < count; ++j)
                 std::fill(sums + j * work.sums_pitch + written, sums + j * work.sums_pitch + work.line + row_padding,
                           T(0));
         }
-        for (int64_t i = 0; i < work.images; ++i)
-            if (direct)
-                work.programs[static_cast<size_t>(i)]->channels(channel, panel.count, sums + i * work.image,
-                                                                work.sums_pitch);
+        for (int64_t i = 0; i < work.images; ++i) {
+            TileRun<T>& program = *work.programs[static_cast<size_t>(i)];
+            if (work.direct)
+                program.channels(channel, count, sums + i * work.image, work.sums_pitch);
             else
-                work.programs[static_cast<size_t>(i)]->channels(channel, panel.count, plane(work, i, channel, 0, box),
-                                                                box.elements());
+                program.channels(channel, count, plane(work, i, channel, 0), box.elements());
+        }
     }
-    T* plane(const Work& work, int64_t image, int64_t channel, int64_t j, const Box& box) const {
+    T* plane(const Work& work, int64_t image, int64_t channel, int64_t j) const {
         if (T* given = work.programs[static_cast<size_t>(image)]->given_planes())
-            return given + (channel + j) * box.elements();
-        return work.planes + (image * kernels<T>().panel_rows + j) * box.elements();
+            return given + (channel + j) * work.box.elements();
+        return work.planes + (image * together() + j) * work.box.elements();
     }
 
     LineGeometry geometry_;
     LineWeights<T> weights_;
     std::vector<std::vector<int32_t>> offsets_;  // per product
-    std::vector<Spot> spots_;
-    bool closed_;  // planes have no gaps between rows
+    bool closed_;                                // planes have no padding between rows
 };
 
 }  // namespace

@@ -66,18 +66,18 @@ struct Expand {
     T* room;        // for a plane, and for extent[1] rows
 };
 
-// Full panels of output channels times a few vectors of pixels, panel after panel: the pixels of all terms stay in the
+// Panels of output channels times a few vectors of pixels, panel after panel: the pixels of all terms stay in the
 // first-level cache meanwhile.
 //
-//     out[m][pixel] (+)= Σ_k weight[panel of m][k][m] · patch[pixel + offsets[k]]        m < panels·panel_rows
+//     out[m][pixel] (+)= Σ_k weight[panel of m][k][m] · patch[pixel + offsets[k]]        m < panels·rows
 template <class T>
 struct LineProduct {
     const T* weight;         // [panel][term][row]; readable one term past the end
     const int32_t* offsets;  // bytes, as those of Product
     int64_t terms;
-    int64_t panels;
+    int64_t panels, rows;  // rows of a panel: panel_rows, 4, 2 or 1
     const T* pixels;
-    int64_t vectors;  // at most 3
+    int64_t vectors;
     T* out;
     int64_t pitch;    // from one output channel to the next
     const T* bias;    // one a channel, or null
@@ -178,11 +178,14 @@ struct Kernels {
     // Rows of n elements in memory ↔ rows of numbers.
     void (*load)(T* out, const void* in, Storage, int64_t stride, int64_t n);
     void (*store)(void* out, Storage, int64_t stride, const T* in, int64_t n);
-    // `rows` rows at once: in memory `row_stride` elements apart, of numbers `pitch`.
+    // `rows` rows at once: in memory `row_stride` elements apart, of numbers `pitch`; and of planes.
     void (*load_rows)(T* out, int64_t pitch, const void* in, Storage, int64_t row_stride, int64_t stride, int64_t rows,
                       int64_t n);
-    void (*store_rows)(void* out, Storage, int64_t row_stride, int64_t stride, const T* in, int64_t pitch, int64_t rows,
-                       int64_t n);
+    void (*store_planes)(void* out, Storage, int64_t plane_stride, int64_t row_stride, int64_t stride, const T* in,
+                         int64_t plane_pitch, int64_t pitch, int64_t planes, int64_t rows, int64_t n);
+    // Loads, in whole vectors: behind the n numbers of a row stand zeros, until the next is written.
+    void (*stage_planes)(T* out, int64_t plane_pitch, int64_t pitch, const void* in, Storage, int64_t plane_stride,
+                         int64_t row_stride, int64_t stride, int64_t planes, int64_t rows, int64_t n);
     void (*line_product)(const LineProduct<T>&);
     void (*expand)(const Expand<T>&);
     void (*spread)(const Spread<T>&);

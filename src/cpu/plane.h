@@ -5,6 +5,7 @@
 // row; what lies between the rows, and behind the last, is never read back, but computed on (clear_padding).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -62,11 +63,11 @@ struct Placed {
 // `planes` neighbouring planes, each row of which holds its numbers already.
 template <class T>
 void clear_padding(T* out, const Box& box, int64_t planes = 1) {
-    if (box.pitch == box.width()) {
-        for (int64_t i = 0; i < planes; ++i) clear_padding(out + i * box.elements(), box.rows() * box.pitch);
-        return;
+    for (int64_t i = 0; i < planes; ++i, out += box.elements()) {
+        for (int64_t r = 0; r < box.rows() && box.pitch > box.width(); ++r)
+            std::fill(out + r * box.pitch + box.width(), out + (r + 1) * box.pitch, T(0));
+        clear_padding(out, box.rows() * box.pitch);
     }
-    for (int64_t r = 0; r < planes * box.rows(); ++r) clear_padding(out + r * box.pitch, box.width());
 }
 // Rows of a plane that follow one another in memory and in the plane are one row: body(row, rows, from row to row).
 template <class F>
@@ -84,13 +85,6 @@ void load_plane(T* out, const Placed& from, const Box& box, int64_t c) {
     });
     clear_padding(out, box);
 }
-template <class T>
-void store_plane(const Placed& to, const T* in, const Box& box, int64_t c) {
-    each_plane(to, box, [&](int64_t r, int64_t rows, int64_t stride) {
-        kernels<T>().store_rows(to.row(box, c, r), to.storage, stride, to.strides[4], in + r * box.pitch, box.pitch,
-                                rows, box.width());
-    });
-}
 // Channels c … c + count, whose planes lie `pitch` apart.
 template <class T>
 void store_planes(const Placed& to, const T* in, int64_t pitch, const Box& box, int64_t c, int64_t count) {
@@ -99,8 +93,15 @@ void store_planes(const Placed& to, const T* in, int64_t pitch, const Box& box, 
             kernels<T>().store_transposed(to.row(box, c, r), to.storage, to.strides[4], in + r * box.pitch, pitch,
                                           count, box.width());
     } else {
-        for (int64_t i = 0; i < count; ++i) store_plane(to, in + i * pitch, box, c + i);
+        each_plane(to, box, [&](int64_t r, int64_t rows, int64_t stride) {
+            kernels<T>().store_planes(to.row(box, c, r), to.storage, to.strides[1], stride, to.strides[4],
+                                      in + r * box.pitch, pitch, box.pitch, count, rows, box.width());
+        });
     }
+}
+template <class T>
+void store_plane(const Placed& to, const T* in, const Box& box, int64_t c) {
+    store_planes(to, in, 0, box, c, 1);
 }
 
 }  // namespace transfuse::cpu

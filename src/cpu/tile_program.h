@@ -142,6 +142,7 @@ private:
     void pool(const TileProgram::Step& step, int64_t c);
     void reduce(const TileProgram::Step& step);
     void reduce_plane(const TileProgram::Step& step, int64_t c);
+    bool waits(int slot, const Placed& to) const;
     void sink(int slot, int64_t c);
 
     const TileProgram& program_;

@@ -99,14 +99,14 @@ void TileRun<T>::block(int stage, int64_t c, int64_t count) {
             sink(step.slot, i);
         }
     }
-    // Stores with channels innermost wait for the block.
     const auto store_block = [&](int s) {
         const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(s)];
-        if (!transposed_[static_cast<size_t>(s)] || slot.once) return;
+        const bool given = slot.given && !slot.resident;
         for (int sink : slot.store_sinks) {
             const Placed& to = bound_.stores[static_cast<size_t>(sink)];
-            const int64_t pitch = slot.given && !slot.resident ? given_pitch_ : stride_[static_cast<size_t>(s)];
-            if (to.channels_innermost()) store_planes(to, pointer(s, c), pitch, boxes_[slot.level], c, count);
+            if (waits(s, to))
+                store_planes(to, pointer(s, c), given ? given_pitch_ : stride_[static_cast<size_t>(s)],
+                             boxes_[slot.level], c, count);
         }
     };
     if (stage == 0 && program_.given_ >= 0) store_block(program_.given_);
@@ -124,12 +124,19 @@ void TileRun<T>::barrier(int stage) {
     }
 }
 
+// Planes that lie side by side, and those with channels innermost, are stored when the block is complete.
+template <class T>
+bool TileRun<T>::waits(int s, const Placed& to) const {
+    const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(s)];
+    return !slot.once && (to.channels_innermost() || (slot.given && !slot.resident));
+}
+
 template <class T>
 void TileRun<T>::sink(int s, int64_t c) {
     const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(s)];
     for (int sink : slot.store_sinks) {
         const Placed& to = bound_.stores[static_cast<size_t>(sink)];
-        if (slot.once || !to.channels_innermost()) store_plane(to, pointer(s, c), boxes_[slot.level], c);
+        if (!waits(s, to)) store_plane(to, pointer(s, c), boxes_[slot.level], c);
     }
     for (int g : slot.grid_sinks) {
         const GridReduction& reduction = *bound_.reductions[static_cast<size_t>(g)];

@@ -1,25 +1,20 @@
-// Convolutions of many channels by lines of pixels (line_geometry.h): small images, several in a line, every stride,
-// pairs along up to two axes; and packed weights that are kept for as long as the weights are the same numbers.
+// Convolutions by lines of pixels (line_geometry.h), one for every tap or shared by taps: small images, several in a
+// line, every stride, groups of one channel and of many, pairs along up to two axes; and packed weights that are kept
+// for as long as the weights are the same numbers.
 #include <cfenv>
 
-#include "cpu/dense_frame.h"
 #include "cpu/kept_weights.h"
 #include "cpu/primitive.h"
 #include "cpu/thread_pool.h"
 #include "cpu_check.h"
 #include "random_graphs.h"
+#include "random_layers.h"
 
 namespace transfuse {
 namespace {
 
 std::string how(const Plan& plan) { return compile_cpu(plan)->describe(); }
 bool by_lines(const Plan& plan) { return how(plan).find(" in lines of ") != std::string::npos; }
-
-// However small a convolution is.
-struct ByLines {
-    ByLines() { cpu::dense_way = cpu::DenseWay::lines; }
-    ~ByLines() { cpu::dense_way = cpu::DenseWay::shorter; }
-};
 
 struct Shape {
     const char* name;
@@ -40,6 +35,35 @@ const Shape shapes[] = {
     {"Groups",
      "%x = input f32[3,96,6,5] %w = param f32[75,32,3,3] %b = param f32[75] %y = conv(%x, %w, %b) groups=3 "
      "padding=[1,1]"},
+    {"Depthwise",
+     "%x = input f32[3,37,9,7] %w = param f32[37,1,3,3] %b = param f32[37] %y = conv(%x, %w, %b) groups=37 "
+     "padding=[1,1]"},
+    {"DepthwiseStrided",
+     "%x = input f32[2,20,14,13] %w = param f32[20,1,5,5] %y = conv(%x, %w) groups=20 stride=[2,2] padding=[2,2]"},
+    {"DepthwiseWide",
+     "%x = input f32[1,18,40,70] %w = param f32[18,1,7,3] %y = conv(%x, %w) groups=18 padding=[3,1] dilation=[1,2]"},
+    {"DepthwiseUp",
+     "%x = input f32[3,11,6,5] %w = param f32[11,1,4,4] %b = param f32[11] %y = conv_transpose(%x, %w, %b) groups=11 "
+     "stride=[2,2] padding=[1,1]"},
+    {"DepthwiseVolume",
+     "%x = input f32[2,17,4,5,6] %w = param f32[17,1,3,3,3] %y = conv(%x, %w) groups=17 padding=[1,1,1]"},
+    {"DepthwiseMultiplied",
+     "%x = input f32[2,12,7,8] %w = param f32[36,1,3,3] %b = param f32[36] %y = conv(%x, %w, %b) groups=12 "
+     "stride=[3,1] padding=[1,1]"},
+    {"PairsOfChannels",
+     "%x = input f32[3,26,8,7] %w = param f32[26,2,3,3] %y = conv(%x, %w) groups=13 padding=[1,1] stride=[1,2]"},
+    {"First",
+     "%x = input f32[2,3,21,30] %w = param f32[20,3,7,7] %b = param f32[20] %y = conv(%x, %w, %b) "
+     "stride=[2,2] padding=[3,3]"},
+    {"Last",
+     "%x = input f32[3,40,9,10] %w = param f32[3,40,3,3] %b = param f32[3] %y = conv(%x, %w, %b) "
+     "padding=[1,1]"},
+    {"CutBelowOnePeriod",
+     "%x = input f32[3,2,1,1,2] %w = param f32[2,2,2,1,3] %b = param f32[2] %y = conv_transpose(%x, %w, %b) "
+     "stride=[3,2,3] padding=[0,0,3] output_padding=[2,1,1]"},
+    {"LessThanItsTaps",
+     "%x = input f32[3,4,7,1,2] %w = param f32[1,4,2,3,3,2] %y = lattice(%x, %w) groups=1 "
+     "down=[3,2,1] offset=[-1,0,1] out=[4,2,1]"},
     {"UpTwo",
      "%x = input f32[7,64,4,4] %w = param f32[64,40,4,4] %b = param f32[40] %y = conv_transpose(%x, %w, %b) "
      "stride=[2,2] padding=[1,1]"},
@@ -64,10 +88,11 @@ const Shape shapes[] = {
      "f32[32,64,3,3] %y = conv(%x, %w) stride=[1,2] padding=[1,1]"},
 };
 
-class Lines : public testing::TestWithParam<Shape> {
+class Lines : public testing::TestWithParam<std::tuple<Shape, cpu::DenseWay>> {
 protected:
-    ByLines lines_;
-    std::string graph(const char* tail) const { return std::string("graph g { ") + GetParam().text + tail; }
+    const Shape& shape() const { return std::get<0>(GetParam()); }
+    DenseBy way_{std::get<1>(GetParam())};
+    std::string graph(const char* tail) const { return std::string("graph g { ") + shape().text + tail; }
 };
 
 TEST_P(Lines, MatchTheReference) {
@@ -77,6 +102,8 @@ TEST_P(Lines, MatchTheReference) {
         const Graph g = parse(graph(tail));
         const Plan ready = plan_for_cpu(g);
         EXPECT_TRUE(by_lines(ready)) << how(ready);
+        EXPECT_EQ(how(ready).find(" shared lines of ") != std::string::npos,
+                  std::get<1>(GetParam()) == cpu::DenseWay::shared_lines);
         const auto leaves = random_leaves(g, 31);
         for (Layout layout : {Layout::contiguous, Layout::channels_last, Layout::reversed, Layout::gaps})
             expect_matches_reference(
@@ -116,7 +143,7 @@ TEST_P(Lines, InfinityIsThatOfThePlainSum) {
     const Plan ready = plan_for_cpu(g);
     auto leaves = random_leaves(g, 34);
     leaves[0][leaves[0].size() / 2] = std::numeric_limits<double>::infinity();
-    if (std::string(GetParam().name) == "Prologue") return;  // cos of it is NaN
+    if (std::string(shape().name) == "Prologue") return;  // cos of it is NaN
     const auto got = run_cpu(ready, leaves, {})[0], want = evaluate(g, leaves)[0];
     for (size_t i = 0; i < want.size(); ++i) {
         if (std::isfinite(want[i]))
@@ -126,10 +153,26 @@ TEST_P(Lines, InfinityIsThatOfThePlainSum) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, Lines, testing::ValuesIn(shapes), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cpu, Lines,
+                         testing::Combine(testing::ValuesIn(shapes),
+                                          testing::Values(cpu::DenseWay::lines, cpu::DenseWay::shared_lines)),
+                         [](const auto& info) {
+                             const bool shared = std::get<1>(info.param) == cpu::DenseWay::shared_lines;
+                             return std::string(std::get<0>(info.param).name) + (shared ? "Shared" : "");
+                         });
+
+// Rows of a plane that lie a little farther apart than they are long; some meet no input.
+TEST(CpuLines, OperandsBesideSharedLines) {
+    const DenseBy lines(cpu::DenseWay::shared_lines);
+    const Graph g = parse(
+        "graph g { %x = input f64[3,4,7,1,2] %w = param f64[1,4,2,3,3,2] %y = lattice(%x, %w) groups=1 down=[3,2,1] "
+        "offset=[-1,0,1] out=[4,2,1] %c = input f64[3,2,4,1,1] %d = input f64[3,2,4,2,1] %e = div(%y, %c) %f = "
+        "mul(%y, %d) %m = sum(%f) dims=[3] return %e, %m }");
+    expect_matches_reference(g, random_leaves(g, 31), {.tolerance = 1e-11});
+}
 
 TEST(CpuLines, PoolsInTheTile) {
-    const ByLines lines;
+    const DenseBy lines(cpu::DenseWay::lines);
     for (const char* text :
          {"graph g { %x = input f32[3,64,7,9] %w = param f32[40,64,3,3] %y = conv(%x, %w) padding=[1,1] %p = "
           "max_pool(%y) kernel=[2,3] %t = tanh(%p) return %t }",
@@ -143,7 +186,7 @@ TEST(CpuLines, PoolsInTheTile) {
 
 // Weights of a plan that is not frozen may change at any time, and in any single number.
 TEST(CpuLines, ChangedWeightsAreSeen) {
-    const ByLines lines;
+    const DenseBy lines(cpu::DenseWay::lines);
     for (const char* text : {"graph g { %x = input f32[2,32,5,5] %w = param f32[32,32,3,3] %y = conv(%x, %w) "
                              "padding=[1,1] return %y }",
                              "graph g { %x = input f32[2,5,33,70] %w = param f32[5,4,3,3] %y = conv_transpose(%x, %w) "
@@ -244,10 +287,33 @@ TEST(CpuLines, AloneInFp64) {
     }
 }
 
+// Groups of few channels, as they come.
+TEST(CpuLines, RandomGroups) {
+    const DenseBy lines(cpu::DenseWay::shared_lines);
+    for (uint64_t seed = 1; seed <= 160 && !HasFailure(); ++seed) {
+        Random random(seed);
+        const auto axes = static_cast<size_t>(random.between(1, 3));
+        const int64_t groups = random.between(2, 40), in = groups * random.between(1, 3),
+                      out = groups * random.between(1, 5);
+        const tests::Layer layer = tests::Layer::random(random, axes, groups);
+        Sizes x{random.between(1, 4), in};
+        for (size_t a = 0; a < axes; ++a) x.push_back(random.between(5, axes == 1 ? 80 : axes == 2 ? 20 : 8));
+        std::string weight = layer.weight(in, out);
+        weight.replace(weight.find("f64"), 3, "f32");
+        const auto g = tests::valid("%x = input f32" + tests::list(x) + " %w = " + weight +
+                                    " %y = " + layer.call("%x, %w") + " %r = relu(%y) return %r");
+        if (!g) continue;
+        expect_matches_reference(*g, random_leaves(*g, seed),
+                                 {.inputs = seed % 2 ? Layout::contiguous : Layout::channels_last,
+                                  .outputs = seed % 3 ? Layout::contiguous : Layout::channels_last,
+                                  .tolerance = 2e-5});
+    }
+}
+
 // Channels, extents, taps, strides, dilations and padding as they come.
 TEST(CpuLines, RandomConvolutions) {
-    const ByLines by_lines;
-    for (uint64_t seed = 1; seed <= 120 && !HasFailure(); ++seed) {
+    for (uint64_t seed = 1; seed <= 160 && !HasFailure(); ++seed) {
+        const DenseBy lines(seed <= 120 ? cpu::DenseWay::lines : cpu::DenseWay::shared_lines);
         Random random(seed);
         const auto axes = static_cast<size_t>(random.between(1, 3));
         const bool transposed = random.chance(0.5);

@@ -120,7 +120,9 @@ const Shape shapes[] = {
     {"TwoRows", "%x = input f32[1,64,1,30] %w = param f32[64,8,2,3] %y = conv_transpose(%x, %w)"},
 };
 
-class Pairs : public testing::TestWithParam<Shape> {};
+class Pairs : public testing::TestWithParam<Shape> {
+    const DenseBy tiles_{cpu::DenseWay::tiles};
+};
 
 TEST_P(Pairs, MatchTheReference) {
     const std::string head = std::string("graph g { ") + GetParam().text;
@@ -152,7 +154,9 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Pairs, testing::ValuesIn(shapes), [](const auto& i
 
 // An infinite or undefined input is in the result what it is in the plain sum, and where differences of inputs overflow
 // the plain sum is taken.
-class Overflow : public testing::TestWithParam<const char*> {};
+class Overflow : public testing::TestWithParam<const char*> {
+    const DenseBy tiles_{cpu::DenseWay::tiles};
+};
 
 TEST_P(Overflow, InfinityIsThatOfThePlainSum) {
     const Graph graph = parse(GetParam());
@@ -192,6 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "padding=[1,1,1] return %y }"));
 
 TEST(RowPairs, PoolsAndPrologues) {
+    const DenseBy tiles(cpu::DenseWay::tiles);
     const auto check = [](const std::string& text) {
         const Graph graph = parse(text);
         EXPECT_NE(compile_cpu(plan_for_cpu(graph))->describe().find("paired rows"), std::string::npos);
@@ -211,6 +216,7 @@ TEST(RowPairs, PoolsAndPrologues) {
 
 // Volumes of many channels with taps, strides, dilations, padding and groups as they come.
 TEST(RowPairs, RandomVolumes) {
+    const DenseBy tiles(cpu::DenseWay::tiles);
     int planes = 0;
     for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
         Random random(seed);

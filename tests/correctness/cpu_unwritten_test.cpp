@@ -82,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
         "%x = input f32[1,24,90,61] %w = param f32[24,9,3,3] %y = conv_transpose(%x, %w)"));
 
 TEST(CpuUnwritten, PairsOfPlanes) {
+    const DenseBy tiles(cpu::DenseWay::tiles);
     for (const char* text : {"graph g { %x = input f32[2,40,4,6,9] %w = param f32[40,9,4,3,3] %b = param f32[9] %y = "
                              "conv_transpose(%x, %w, %b) return %y }",
                              "graph g { %x = input f32[1,64,5,6,7] %w = param f32[64,8,5,4,3] %y = conv_transpose(%x, "

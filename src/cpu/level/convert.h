@@ -81,9 +81,43 @@ inline void with_storage(Storage storage, F f) {
     }
 }
 
-// A stride known to the compiler becomes shuffles of whole vectors.
+// `whole`: zeros are written behind the numbers, up to the end of the vector.
+template <bool whole = false>
+inline void copy_row(float* to, const float* from, int64_t n) {
+    for (; n >= lanes<float>; n -= lanes<float>, to += lanes<float>, from += lanes<float>) store(to, load(from));
+    if (n <= 0) return;
+    whole ? store(to, load_first(from, n)) : store_first(to, load_first(from, n), n);
+}
+// Every second number of two vectors.
+template <class V>
+inline V even(V a, V b) {
+    if constexpr (sizeof(V) == 64)
+        return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    else if constexpr (sizeof(V) == 32)
+        return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+    else
+        return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+}
+// to[i] = from[2i]
+template <bool whole = false>
+inline void copy_even(float* to, const float* from, int64_t n) {
+    constexpr int64_t all = lanes<float>;
+    for (; n > all; n -= all, to += all, from += 2 * all) store(to, even(load(from), load(from + all)));
+    if (n <= 0) return;
+    const int64_t last = 2 * n - 1;
+    const f32v a = load_first(from, last < all ? last : all),
+               b = last > all ? load_first(from + all, last - all) : f32v{};
+    whole ? store(to, even(a, b)) : store_first(to, even(a, b), n);
+}
+
+// A stride known to the compiler becomes shuffles of whole vectors. Rows of few numbers are many: the compiler's own
+// loops take longer to begin and to end than they take.
 template <class T, class S>
 inline void load_row_of(T* __restrict out, const S* p, int64_t stride, int64_t n) {
+    if constexpr (__is_same(T, float) && __is_same(S, float)) {
+        if (stride == 1) return copy_row(out, p, n);
+        if (stride == 2) return copy_even(out, p, n);
+    }
     if (stride == 1)
         for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i]));
     else if (stride == 2)
@@ -93,6 +127,8 @@ inline void load_row_of(T* __restrict out, const S* p, int64_t stride, int64_t n
 }
 template <class T, class S>
 inline void store_row_of(S* p, int64_t stride, const T* __restrict in, int64_t n) {
+    if constexpr (__is_same(T, float) && __is_same(S, float))
+        if (stride == 1) return copy_row(p, in, n);
     if (stride == 1)
         for (int64_t i = 0; i < n; ++i) p[i] = narrow<S>(in[i]);
     else
@@ -119,12 +155,45 @@ void load_rows(T* out, int64_t pitch, const void* in, Storage storage, int64_t r
     });
 }
 template <class T>
-void store_rows(void* out, Storage storage, int64_t row_stride, int64_t stride, const T* in, int64_t pitch,
-                int64_t rows, int64_t n) {
+void stage_planes(T* out, int64_t plane_pitch, int64_t pitch, const void* in, Storage storage, int64_t plane_stride,
+                  int64_t row_stride, int64_t stride, int64_t planes, int64_t rows, int64_t n) {
     if (pitch == n && row_stride == n * stride) n *= rows, rows = 1;
     with_storage(storage, [&](auto tag) {
-        auto* p = static_cast<decltype(tag)*>(out);
-        for (int64_t r = 0; r < rows; ++r) store_row_of(p + r * row_stride, stride, in + r * pitch, n);
+        using S = decltype(tag);
+        const auto* p = static_cast<const S*>(in);
+        const auto each = [&](auto row) {
+            for (int64_t i = 0; i < planes; ++i)
+                for (int64_t r = 0; r < rows; ++r)
+                    row(out + i * plane_pitch + r * pitch, p + i * plane_stride + r * row_stride);
+        };
+        if constexpr (__is_same(T, float) && __is_same(S, float)) {
+            if (stride == 1) return each([n](T* to, const S* from) { copy_row<true>(to, from, n); });
+            if (stride == 2) return each([n](T* to, const S* from) { copy_even<true>(to, from, n); });
+        }
+        each([n, stride](T* to, const S* from) {
+            load_row_of(to, from, stride, n);
+            for (int64_t i = n; i % lanes<T>; ++i) to[i] = 0;
+        });
+    });
+}
+template <class T>
+void store_planes(void* out, Storage storage, int64_t plane_stride, int64_t row_stride, int64_t stride, const T* in,
+                  int64_t plane_pitch, int64_t pitch, int64_t planes, int64_t rows, int64_t n) {
+    if (pitch == n && row_stride == n * stride) n *= rows, rows = 1;
+    with_storage(storage, [&](auto tag) {
+        using S = decltype(tag);
+        for (int64_t i = 0; i < planes; ++i) {
+            S* to = static_cast<S*>(out) + i * plane_stride;
+            const T* from = in + i * plane_pitch;
+            int64_t r = 0;
+            if constexpr (__is_same(T, float) && __is_same(S, float)) {
+                // What is written behind a row is the next one's place.
+                if (stride == 1 && row_stride == n)
+                    for (const int64_t last = rows * n - (n + lanes<T> - 1) / lanes<T> * lanes<T>; r * n <= last; ++r)
+                        for (int64_t c = 0; c < n; c += lanes<T>) store(to + r * n + c, load(from + r * pitch + c));
+            }
+            for (; r < rows; ++r) store_row_of(to + r * row_stride, stride, from + r * pitch, n);
+        }
     });
 }
 

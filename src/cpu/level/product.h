@@ -201,16 +201,15 @@ void product(const Product<T>& p) {
     }
 }
 
-template <class T, int vectors>
-void line_product_of(const LineProduct<T>& p) {
-    constexpr int rows = panel_rows;
+template <class T, int rows, int vectors>
+void line_vectors(const LineProduct<T>& p, int64_t first) {
     const char* pixel[vectors];
     T* row[vectors];
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
-        row[v] = p.out + v * lanes<T>;
-        pixel[v] = reinterpret_cast<const char*>(p.pixels + v * lanes<T>);
-        asm("" : "+r"(pixel[v]));  // as in product_spots
+        row[v] = p.out + (first + v) * lanes<T>;
+        pixel[v] = reinterpret_cast<const char*>(p.pixels + (first + v) * lanes<T>);
+        if (rows >= 4) asm("" : "+r"(pixel[v]));  // as in product_spots
     }
     const T *weight = p.weight, *bias = p.bias;
     const int64_t terms = p.terms, pitch = p.pitch;
@@ -229,15 +228,41 @@ void line_product_of(const LineProduct<T>& p) {
     }
 }
 
+// `count` vectors from `first` on, of at most `most`.
+template <class T, int rows, int most>
+void line_vectors_of(const LineProduct<T>& p, int64_t first, int64_t count) {
+    if constexpr (most > 1)
+        if (count < most) return line_vectors_of<T, rows, most - 1>(p, first, count);
+    line_vectors<T, rows, most>(p, first);
+}
+
+template <class T, int rows>
+void line_rows(const LineProduct<T>& p) {
+    constexpr int64_t most = rows >= panel_rows ? panel_vectors : rows == 4 ? 2 * panel_vectors : 8;
+    // As even as can be: a last vector by itself would run at a third of the speed.
+    const int64_t pieces = (p.vectors + most - 1) / most;
+    int64_t first = 0;
+    for (int64_t i = 0; i < pieces; ++i) {
+        const int64_t count = (p.vectors - first + pieces - i - 1) / (pieces - i);
+        line_vectors_of<T, rows, most>(p, first, count);
+        first += count;
+    }
+}
+
 template <class T>
 void line_product(const LineProduct<T>& p) {
-    switch (p.vectors) {
-        case 3:
-            return line_product_of<T, 3>(p);
+    switch (p.rows) {
+        case 8:
+            if constexpr (panel_rows == 8)
+                return line_rows<T, 8>(p);
+            else
+                __builtin_unreachable();
+        case 4:
+            return line_rows<T, 4>(p);
         case 2:
-            return line_product_of<T, 2>(p);
+            return line_rows<T, 2>(p);
         default:
-            return line_product_of<T, 1>(p);
+            return line_rows<T, 1>(p);
     }
 }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #if defined(__ARM_NEON)
 #include <arm_neon.h>
+#elif defined(__AVX2__)
+#include <immintrin.h>
 #endif
 
 #ifndef TRANSFUSE_LEVEL
@@ -65,6 +67,30 @@ template <class T>
 inline Vec<T> splat(T x) {
     return x - Vec<T>{};
 }
+
+// The first n of a vector's numbers, 0 ≤ n ≤ lanes: nothing behind them is touched. What is not loaded is zero.
+#if defined(__AVX512F__)
+inline __mmask16 first_of(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
+inline f32v load_first(const float* p, int64_t n) { return (f32v)_mm512_maskz_loadu_ps(first_of(n), p); }
+inline void store_first(float* p, f32v v, int64_t n) { _mm512_mask_storeu_ps(p, first_of(n), (__m512)v); }
+#elif defined(__AVX2__)
+inline __m256i first_of(int64_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline f32v load_first(const float* p, int64_t n) { return (f32v)_mm256_maskload_ps(p, first_of(n)); }
+inline void store_first(float* p, f32v v, int64_t n) { _mm256_maskstore_ps(p, first_of(n), (__m256)v); }
+#else
+inline f32v load_first(const float* p, int64_t n) {
+    f32v v{};
+    for (int i = 0; i < lanes<float>; ++i)
+        if (i < n) v[i] = p[i];
+    return v;
+}
+inline void store_first(float* p, f32v v, int64_t n) {
+    for (int i = 0; i < lanes<float>; ++i)
+        if (i < n) p[i] = v[i];
+}
+#endif
 
 inline f32v select(i32v mask, f32v a, f32v b) { return mask ? a : b; }
 inline f64v select(i64v mask, f64v a, f64v b) { return mask ? a : b; }
