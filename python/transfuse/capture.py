@@ -13,6 +13,7 @@ from torch import nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from transfuse.guards import Watch
+from transfuse.literals import Number, numbers_of, without_arithmetic, written_down
 from transfuse.parts import kept_parts, place_parts
 from transfuse.questions import PATH
 from transfuse.reads import Reads, tensors_in
@@ -41,6 +42,7 @@ class Capture:
     )
     has_parts: bool = False  # whether parts of the model run inside it
     looks: bool = False  # whether forward() asked how tensors lie, or whether they want gradients
+    literal: bool = False  # whether numbers that the model keeps in tensors are written down in it
     reads: frozenset = frozenset()  # what forward() read beside what Watch sees anyway: (path of a module, attribute)
 
     def inputs(self) -> list[str]:
@@ -103,13 +105,17 @@ def _dynamic_shapes(forward, module, args, kwargs):
     return {name: pytree.tree_map(auto, value) for name, value in bound.items()}
 
 
-def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: bool = True) -> Capture:
+def capture(
+    module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: bool = True, literal: bool = False
+) -> Capture:
+    """`literal`: numbers that the model keeps in tensors are written down, so that sizes may be computed from them."""
     found = obstacle(module)
     if found:
         raise CaptureError(found)
     view = doubled(plain_view(module, base))
     reads = Reads()
-    changes = _note_changes(view, reads)
+    numbers = [(number, number.tensor.item()) for number in numbers_of(view)] if literal else []
+    changes = _note_changes(view, reads, numbers)
     anchor_device_guard()
     with (
         torch.inference_mode(False),
@@ -130,6 +136,8 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
                 'torch.compile(…, backend="transfuse") takes the pieces before and after it'
             ) from error
         _note_users(program.graph_module.graph)
+        if literal:
+            without_arithmetic(program.graph_module.graph)
         has_parts = place_parts(program.graph_module)
     if reads.questions.switches_on:
         if not reads.questions.now["is_grad_enabled"]:
@@ -150,7 +158,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     if len(captured._inputs) != len(pytree.tree_leaves((args, kwargs))):
         raise ValueDependent("an argument is a module, or what else torch.export takes for part of the model")
     asked = reads.questions
-    captured.has_parts = has_parts
+    captured.has_parts, captured.literal = has_parts, literal
     captured.reads, captured.looks = frozenset(reads.found), asked.looks
     own, strangers = asked.own_gradient, _name_registered(captured, view, asked.met)
     if strangers or _wants_gradients(captured.constants.values(), view):
@@ -220,7 +228,7 @@ def _place(error: Exception) -> str:
     return f" ({file.rpartition('/')[2]}:{line}: {linecache.getline(file, line).strip()})"
 
 
-def _note_changes(view: nn.Module, reads: Reads) -> list:
+def _note_changes(view: nn.Module, reads: Reads, numbers: list[tuple[Number, int]]) -> list:
     """A list that will hold something once forward() has changed a plain attribute. (torch.export puts such changes back, so
     they must be seen before it does.)"""
     changes: list = []
@@ -230,7 +238,7 @@ def _note_changes(view: nn.Module, reads: Reads) -> list:
     def forward(*args, **kwargs):
         watch = Watch(view)
         before, tensors, given = watch.state(), _held(watch), pytree.tree_flatten((args, kwargs))
-        with reads.forward(view):
+        with written_down(numbers), reads.forward(view):
             result = original(*args, **kwargs)
         now = pytree.tree_flatten((args, kwargs))
         if now[1] != given[1] or not _same(now[0], given[0]):

@@ -11,6 +11,7 @@ from torch import nn
 from transfuse import fallback
 from transfuse.capture import capture
 from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
+from transfuse.literals import numbers_of
 from transfuse.outside import in_tables, replaced
 from transfuse.questions import is_strided, layout
 from transfuse.refusals import CaptureError, LastingError, Slow, ValueDependent
@@ -152,7 +153,7 @@ def traced(module: nn.Module, state: State, args, kwargs):
     flat, spec = _flatten(args, kwargs)
     grad = torch.is_grad_enabled()
     for entry in () if is_transformed() else state.traceable:
-        if entry.capture.has_parts or (grad and entry.capture.own_gradient):
+        if entry.capture.has_parts or entry.capture.literal or (grad and entry.capture.own_gradient):
             continue
         if entry.flags == flags and entry.spec == spec and entry.describes(module) and entry.capture.admits(flat):
             return entry.traced(module, flat)
@@ -224,6 +225,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
             key, loose = (mode, *key[1:]), (mode, *loose[1:])
         entry.flags, entry.spec = [child.training for child in module.modules()], spec
         entry.places = places(module, entry.capture.constants.values())
+        entry.numbers = numbers_of(module) if entry.capture.literal else []
         entry.outside = in_tables(state.watch.outside)
         untold = entry.capture.looks or entry.outside is None
         entry.attributes = None if untold else attributes(module, entry.capture.reads)
@@ -274,16 +276,23 @@ class Refusal:
 
 def _capture(module, state: State, args, kwargs, known: list[Entry]) -> Entry:
     """`known`: captured for calls that differ in sizes alone."""
-    attempts = (True, False) if state.dynamic and not state.slow else (False,)
+    attempts = [(True, False), (False, False)] if state.dynamic and not state.slow else [(False, False)]
     many = sum(not entry.capture.dynamic for entry in known) >= MOST_SIZES
     if many:  # one for all sizes, though it takes less
-        attempts = attempts[:-1]
+        attempts.pop()
+    elif any(entry.capture.literal for entry in known):
+        attempts = [(False, True)]
     error = None
-    for dynamic in attempts:
+    while attempts:
+        dynamic, literal = attempts.pop(0)
         try:
-            captured = capture(module, state.base, args, kwargs, dynamic)
+            captured = capture(module, state.base, args, kwargs, dynamic, literal)
         except Slow as problem:
             error, state.slow = error or problem, True  # with sizes fixed there is less to solve
+            continue
+        except ValueDependent as problem:
+            error = error if literal else problem
+            attempts = [(False, True)] if not (literal or many) and numbers_of(module) else []
             continue
         except CaptureError:
             raise

@@ -12,6 +12,7 @@ from transfuse import fallback, inductor, library
 from transfuse.capture import Capture
 from transfuse.direct import alone, direct
 from transfuse.guards import Watch
+from transfuse.literals import Number
 from transfuse.precision import allows_tf32
 from transfuse.options import Options
 from transfuse.parts import Unlike
@@ -32,6 +33,7 @@ class Entry:
         self.flags: list = []  # the training flags it was captured with
         self.spec = None
         self.places: list = []  # where constants of the graph were found in the module
+        self.numbers: list[Number] = []  # that are written down in the graph
         self.ties: list = []  # pairs of names under which the module held one tensor: the graph reads it under one of them
         self.outside: list = []  # variables that forward() reads beside the module, and their values: (table, name, value)
         self.attributes: list | None = None  # the module's when it was captured; None: not all can be told
@@ -102,7 +104,7 @@ class Bound:
         the graph turns out not to hold."""
         self.entry, self.owners, self.ties, self._module = entry, owners, ties, module
         self.fixed, self.own_gradient = entry.places, entry.capture.own_gradient is not None
-        self.conditional = bool(self.fixed or ties)
+        self.conditional = bool(self.fixed or ties or entry.numbers)
         self._makers: dict = {}
         self.call = self._compiled()
         if self.own_gradient:
@@ -112,8 +114,10 @@ class Bound:
 
     def fits(self) -> bool:
         """Whether the tensors that were captured as constants are still the ones in the module, and what was one tensor still is."""
-        return all([table.get(name) is tensor for table, name, tensor in self.fixed]) and all(
-            [a.get(name) is b.get(other) for a, name, b, other in self.ties]
+        return (
+            all([table.get(name) is tensor for table, name, tensor in self.fixed])
+            and all([a.get(name) is b.get(other) for a, name, b, other in self.ties])
+            and all([number.holds() for number in self.entry.numbers])
         )
 
     def _plain(self, inputs: tuple):
