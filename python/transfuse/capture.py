@@ -122,7 +122,7 @@ def capture(
         torch.enable_grad(),
         unseen(),
         capturing_here(module),
-        kept_parts(module, view, reads),
+        kept_parts(module, view, reads) as hooked,
         reads.of(view),
     ):
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
@@ -134,6 +134,13 @@ def capture(
             raise ValueDependent(
                 f"control flow depends on the values of a tensor{_place(error)}; "
                 'torch.compile(…, backend="transfuse") takes the pieces before and after it'
+            ) from error
+        except Exception as error:
+            if not hooked or isinstance(error, CaptureError):
+                raise
+            raise ValueDependent(
+                f"its forward() fails where hooks of its parts do not run ({type(error).__name__}); "
+                f"module {hooked[0].path}: {hooked[0].reason}"
             ) from error
         _note_users(program.graph_module.graph)
         if literal:
@@ -152,7 +159,8 @@ def capture(
     if reads.questions.draws:
         raise LastingError("its forward() draws random numbers of Python's or numpy's")
     if changes or reads.written:
-        raise LastingError("its forward() changes attributes of the module, or variables beside it")
+        what = f" ({reads.written})" if reads.written else ""
+        raise LastingError(f"its forward() changes attributes of the module{what}, or variables beside it")
     _forget_tensors(program.graph_module)
     captured = _lifted(program, dynamic, paths)
     if len(captured._inputs) != len(pytree.tree_leaves((args, kwargs))):

@@ -168,11 +168,12 @@ torch.library.register_autograd("transfuse::part", _no_gradient)
 
 @contextlib.contextmanager
 def kept_parts(module: nn.Module, double: nn.Module, reads: Reads):
-    """While it holds, calls of parts of the double that have to stay PyTorch's become nodes. `module`: whose parts they are when the
-    graph runs."""
+    """While it holds, calls of parts of the double that have to stay PyTorch's become nodes; gives those whose hooks alone do.
+    `module`: whose parts they are when the graph runs."""
     first = next(_numbers)
     _calls[first] = Kept(module, "", True, "")  # so that what is added from here on can be told
     outer: list[str] = []
+    hooked: list[Kept] = []
     for path, part in double.named_modules():
         reason = _reason(part) if path else None
         if reason is None or any(path.startswith(f"{other}.") for other in outer):
@@ -182,9 +183,12 @@ def kept_parts(module: nn.Module, double: nn.Module, reads: Reads):
         whole = bool(_hooks(part)[1])
         if whole:
             outer.append(path)
-        _replace(part, Kept(module.get_submodule(path), path, whole, reason), reads)
+        template = Kept(module.get_submodule(path), path, whole, reason)
+        _replace(part, template, reads)
+        if not whole:
+            hooked.append(template)
     try:
-        yield
+        yield hooked
     finally:
         for number in [number for number in _calls if number >= first]:
             del _calls[number]

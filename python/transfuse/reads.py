@@ -118,11 +118,11 @@ def tensors_in(value, depth: int = _DEEPEST) -> list[torch.Tensor]:
 
 
 class Reads:
-    """Collects (module, attribute) pairs, modules by their path, whether anything was written, and what was asked."""
+    """Collects (module, attribute) pairs, modules by their path, what was written, and what was asked."""
 
     def __init__(self):
         self.found: dict[tuple[str, str], object] = {}  # with a snapshot of the value when it was read first
-        self.written = False
+        self.written = ""  # an attribute that was, as the model names it
         self.in_forward = False  # what a tracer does around it does not count
         self.questions = Questions()
 
@@ -178,7 +178,8 @@ class Reads:
             self.in_forward = False
         modules = dict(root.named_modules())
         for (path, name), before in self.found.items():
-            self.written |= path not in modules or snapshot(getattr(modules[path], name, None)) != before
+            if path not in modules or snapshot(getattr(modules[path], name, None)) != before:
+                self.written = f"{path}.{name}".removeprefix(".")
         self.found.update({(PATH, name): self.questions.now[name] for name in self.questions.modes})
 
     def _telling(self, module: nn.Module, path: str) -> type:
@@ -200,7 +201,7 @@ class Reads:
             base.__setattr__(owner, name, value)
             table = object.__getattribute__(owner, "__dict__")
             if self.in_forward and name in table and name not in _OWN and name not in weights:
-                self.written = True
+                self.written = f"{path}.{name}".removeprefix(".")
 
         body = {"__getattribute__": read, "__setattr__": write}
         if not path:  # what a model's own __call__ does around forward() it does around what is captured
