@@ -31,11 +31,38 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
 
 
+_allclose = torch.allclose
+_difference = ""  # of the last tensors that were compared and differ
+
+
+def _noted_allclose(found, expected, rtol=1e-5, atol=1e-8, equal_nan=False):
+    global _difference
+    alike = _allclose(found, expected, rtol, atol, equal_nan)
+    if not alike:
+        found, expected = torch.broadcast_tensors(found.detach(), expected.detach())
+        beyond = (found - expected).abs() - atol - rtol * expected.abs()
+        beyond = torch.where(found == expected, -torch.inf, torch.nan_to_num(beyond, torch.inf, torch.inf))
+        place = [int(i) for i in torch.unravel_index(beyond.argmax(), beyond.shape)]
+        _difference = (
+            f"{int((beyond > 0).sum())} of {beyond.numel()} elements; most at {place}: "
+            f"got {found[*place].item()}, expected {expected[*place].item()}"
+        )
+    return alike
+
+
+torch.allclose = _noted_allclose
+
+
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item):
+def pytest_runtest_makereport(item, call):
+    global _difference
     outcome = yield
     report = outcome.get_result()
+    if call.when == "setup":
+        _difference = ""
     if report.failed:
+        if _difference:
+            report.sections.append(("the last difference", _difference))
         command = f"PYTHONPATH=python {sys.executable} -m pytest {shlex.quote(item.nodeid)}"
         report.sections.append(("to run it alone", command))
 
