@@ -45,7 +45,7 @@ def _noted_allclose(found, expected, rtol=1e-5, atol=1e-8, equal_nan=False):
         place = [int(i) for i in torch.unravel_index(beyond.argmax(), beyond.shape)]
         _difference = (
             f"{int((beyond > 0).sum())} of {beyond.numel()} elements; most at {place}: "
-            f"got {found[*place].item()}, expected {expected[*place].item()}"
+            f"got {found[tuple(place)].item()}, expected {expected[tuple(place)].item()}"
         )
     return alike
 
