@@ -108,7 +108,6 @@ public:
     void close();
     bool dynamic(ValueId id, size_t axis) const;
     std::string extent(ValueId id, size_t axis);
-    int vector_width() const { return vector_; }
     Parameters& parameters() { return parameters_; }
     Body& body() { return body_; }
     std::string table(const std::vector<double>& values, Real real);

@@ -173,15 +173,6 @@ void add_nvrtc_folder(const std::string& folder) {
     folders().push_back(folder);
 }
 
-std::vector<int> nvrtc_architectures() {
-    const Nvrtc& n = usable_nvrtc();
-    int count = 0;
-    n.arch_count(&count);
-    std::vector<int> list(static_cast<size_t>(count));
-    n.archs(list.data());
-    return list;
-}
-
 // The architecture-specific features of Hopper (wgmma) need the "a"; later families have their own.
 std::string arch_option(int arch) { return "sm_" + std::to_string(arch) + (arch >= 90 ? "a" : ""); }
 

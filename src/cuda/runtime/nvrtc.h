@@ -18,7 +18,6 @@ struct Binary {
 bool nvrtc_available(std::string* reason);
 std::string nvrtc_version();                       // "13.0", part of every cache key
 void add_nvrtc_folder(const std::string& folder);  // searched after everything else, before the first use
-std::vector<int> nvrtc_architectures();            // what this compiler can generate code for
 
 std::string arch_option(int arch);  // 90 -> "sm_90a"
 // Compiles without looking at the cache. Throws Error with the compiler's log.

@@ -39,8 +39,7 @@ protected:
     using Work = std::function<double(int64_t, int64_t, int64_t)>;
     void share(const Work& work, int64_t resident, double most = 1e30);
     // A part is (run, tall, d), d going fastest. Where there are few chunks the run beside the first cut has them all:
-    // it is first. In a file the others have blocks too, which take the places of those that have ended, and leave at
-    // once.
+    // it is first.
     std::string run_of(const std::string& part) const;
     std::string tall_of(const std::string& part) const;
     // x at one place: its axes of d, h and w are those x has.
