@@ -1,6 +1,8 @@
 // The general CUDA kernels, generated for random graphs and executed on the CPU, against the float64 reference.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "cuda_host/cases.h"
 #include "thorough.h"
 
@@ -195,6 +197,31 @@ void weight_gradients(size_t manner, Fp32Precision precision, double tolerance) 
         EXPECT_EQ(tiled, 11);
     }
     check(cases, tolerance);
+}
+
+// Sums that rise far above what is left of them: tensor cores cut what they add, so chains have to be short. Factors
+// are what TF32 holds.
+TEST(CudaHost, WeightGradientsThatCancel) {
+    std::vector<HostCase> cases;
+    Target target = general();
+    target.multiprocessors = 1;
+    for (const auto& [body, entry] :
+         {std::pair{"%x = input f32[1,9,1,7000]  %g = input f32[1,12,4,7002]  %w = correlate(%x, %g) taps=[4,3]",
+                    "tf_correlate"},
+          std::pair{"%x = input f32[1,40,1,7000]  %g = input f32[1,10,4,7002]  %w = correlate(%x, %g) taps=[4,3]",
+                    "tf_correlate_groups"}}) {
+        const Graph graph = graph_of(std::string(body) + "  return %w");
+        auto leaves = random_leaves(graph, 9100);
+        std::mt19937 draw(9100);
+        for (std::vector<double>& leaf : leaves) {
+            const size_t row = &leaf == leaves.data() ? 7000 : 7002;
+            for (size_t k = 0; k < leaf.size(); ++k)
+                leaf[k] = (row == 7002 && k % row > row / 2 ? -1 : 1) * (1 + static_cast<double>(draw() % 1024) / 1024);
+        }
+        cases.push_back(make(graph, leaves, false, true, target, Fp32Precision::tf32));
+        EXPECT_EQ(cases.back().assembly.launches[0].launch.source->entry, entry);
+    }
+    check(cases, 8e-5);
 }
 
 TEST(CudaHost, WeightGradients) { weight_gradients(0, Fp32Precision::strict, 1e-5); }

@@ -41,6 +41,10 @@ private:
         return product_registers(2) >= turns() * sums_of_turn() + 4 * factors() + 32 ? 2 : 1;
     }
 
+    bool totals() const {
+        return product_registers(loading_groups_) >= 2 * turns() * sums_of_turn() + 4 * factors() + 32;
+    }
+
     void write_body() {
         const std::string slots = number(shape_.slots);
         body_.line("extern __shared__ __align__(1024) unsigned char shared[];");
@@ -140,6 +144,7 @@ private:
     void write_products() {
         body_.line("unsigned a[" + number(factors()) + "][4];");
         body_.line("float sums[" + number(turns()) + "][" + number(sums_of_turn()) + "] = {};");
+        if (totals()) body_.line("float totals[" + number(turns()) + "][" + number(sums_of_turn()) + "] = {};");
         // A warpgroup's part of every step: half of the still operand's channels, or half of the positions.
         const std::string apart =
             role_ + " * " +
@@ -162,9 +167,20 @@ private:
                              static_cast<int64_t>(s));
         }
         next_slot(1);
+        if (totals()) {
+            body_.open("if (" + chain_ends("p") + ")");
+            take_sums();
+            each_sum([&](const std::string& at, const std::string&) {
+                body_.line("    totals" + at + " += sums" + at + ", sums" + at + " = 0.0f;");
+            });
+            body_.close();
+        }
         emitter_.close();
-        body_.line("products_wait<0>();");
-        each_sum([&](const std::string& sum, const std::string&) { body_.line("    landed(" + sum + ");"); });
+        take_sums();
+        if (totals())
+            each_sum([&](const std::string& at, const std::string&) {
+                body_.line("    sums" + at + " += totals" + at + ";");
+            });
     }
 
     // The product that reads this factor's registers now has ended; so have all of the step before, once each of them
@@ -189,11 +205,17 @@ private:
         body_.close();
     }
 
+    // From here on they are what the products made of them.
+    void take_sums() {
+        body_.line("products_wait<0>();");
+        each_sum([&](const std::string& at, const std::string&) { body_.line("    landed(sums" + at + ");"); });
+    }
+
     template <class Do>
     void each_sum(Do what) {
         for (int64_t turn = 0; turn < turns(); ++turn) {
             unroll("int i = 0; i < " + number(sums_of_turn()) + "; ++i");
-            what("sums[" + number(turn) + "][i]", number(turn * sums_of_turn()) + " + i");
+            what("[" + number(turn) + "][i]", number(turn * sums_of_turn()) + " + i");
         }
     }
 
@@ -202,14 +224,14 @@ private:
         body_.line("float* const others = (float*)shared + threadIdx.x % 128;");
         body_.line("barrier_named(1, 256);  // nobody reads operands any more");
         body_.open("if (" + role_ + " == 1)");
-        each_sum([&](const std::string& sum, const std::string& i) {
-            body_.line("    others[(" + i + ") * 128] = " + sum + ";");
+        each_sum([&](const std::string& at, const std::string& i) {
+            body_.line("    others[(" + i + ") * 128] = sums" + at + ";");
         });
         body_.close();
         body_.line("barrier_named(1, 256);");
         body_.line("if (" + role_ + " == 1) return;");
-        each_sum([&](const std::string& sum, const std::string& i) {
-            body_.line("    " + sum + " += others[(" + i + ") * 128];");
+        each_sum([&](const std::string& at, const std::string& i) {
+            body_.line("    sums" + at + " += others[(" + i + ") * 128];");
         });
     }
 

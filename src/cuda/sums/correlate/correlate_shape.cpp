@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t widest_span =
     2 * CorrelateShape::depth;               // this step's positions, those of the turns, and the next step's
-constexpr int64_t longest_chain = 8192;      // tensor cores cut what they add towards zero
+constexpr int64_t longest_chain = 8192;      // of a slice: where there are no totals, all of it is one chain
 constexpr int64_t accumulators = 160;        // registers of a thread that sums may take
 constexpr int64_t accumulators_strict = 64;  // each with its two parts beside it
 constexpr int64_t held = 200;                // of those and of numbers on their way to shared memory

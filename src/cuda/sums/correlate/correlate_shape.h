@@ -26,6 +26,9 @@ public:
     static constexpr int pitch = depth + 4;      // rows of fragments touch every bank once
     static constexpr int ring = 4 * depth;       // positions of the turned operand that are kept
     static constexpr int ring_pitch = ring + 4;  // as pitch
+    // Tensor cores cut what they add towards zero: after so many positions sums are added to totals, with rounding,
+    // where a thread has registers for both.
+    static constexpr int chain = 32 * depth;
 
     CorrelateShape(const Surroundings& s, ValueId id);
     bool arrange(std::string* why_not);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t depth = CorrelateShape::depth, pitch = CorrelateShape::pitch, ring = CorrelateShape::ring,
                   ring_pitch = CorrelateShape::ring_pitch;
+constexpr int64_t most_held = 160;  // registers of a thread for sums, totals and numbers on their way
 
 class WarpsWriter : CorrelateWriter {
 public:
@@ -38,6 +39,8 @@ private:
         take_thread();
         take_turns();
         body_.line("float sums[" + number(turns()) + "][2][" + number(shape_.fragments()) + "][4] = {};");
+        if (totals())
+            body_.line("float totals[" + number(turns()) + "][2][" + number(shape_.fragments()) + "][4] = {};");
         body_.line("float next_turned[" + number(loads(turned_)) + "], next_still[" + number(planes()) + "][" +
                    number(loads(still_)) + "];");
         const Seen turned_at = declare("turned"), still_at = declare("still");
@@ -52,7 +55,25 @@ private:
         }
         body_.line("int stage = 0;");
         write_steps(ahead, turned_at, still_at);
+        if (totals()) each_sum([&](const std::string& at) { body_.line("sums" + at + " += totals" + at + ";"); });
         store();
+    }
+
+    // Strict sums are added with rounding at every product.
+    bool totals() const {
+        const int64_t sums = turns() * 8 * shape_.fragments();
+        return !shape_.strict() && 2 * sums + loads(turned_) + planes() * loads(still_) <= most_held;
+    }
+
+    template <class Do>
+    void each_sum(Do what) {
+        body_.line("#pragma unroll");
+        body_.open("for (int t = 0; t < " + number(turns()) + "; ++t)");
+        body_.line("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(shape_.fragments()) + "; ++n)");
+        body_.open("    for (int c = 0; c < 4; ++c)");
+        what("[t][m][n][c]");
+        body_.close();
+        body_.close();
     }
 
     void take_thread() {
@@ -108,6 +129,13 @@ private:
             emitter_.close();
         }
         emitter_.close();
+        if (totals()) {
+            body_.open("if (" + chain_ends("p") + ")");
+            each_sum([&](const std::string& at) {
+                body_.line("totals" + at + " += sums" + at + ", sums" + at + " = 0.0f;");
+            });
+            body_.close();
+        }
         emitter_.close();
     }
 

@@ -37,6 +37,11 @@ protected:
     std::string let(const std::string& text, std::string_view prefix) { return emitter_.let("int", text, prefix); }
     int64_t planes() const { return static_cast<int64_t>(taps_.planes()); }
     int64_t turns() const { return static_cast<int64_t>(taps_.turns()); }
+    // At position `p` of the slice: whether a chain of sums ends with this step.
+    std::string chain_ends(const std::string& p) const {
+        return "(" + p + " - " + begin_ + ") % " + number(CorrelateShape::chain) +
+               " == " + number(CorrelateShape::chain - CorrelateShape::depth);
+    }
     // Each bundle's turns against its plane s.
     size_t turns_of(size_t s) const { return taps_.bundles[0].planes[s].turns.size(); }
     // Values of an operand that a thread brings at a step.
