@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 from emitted import deviation, emulated, namespace, needs_compiler
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from transfuse import emit
 
@@ -167,9 +168,30 @@ def test_how_pytorch_multiplies_is_asked_and_switches_stay(collapsed, monkeypatc
     call = next(call for call in space["_calls"].values() if call.name == "train")
     leaves = [torch.rand(3, 6, 8, 12), torch.rand(6, 10, 3, 3), *(torch.rand(10) for _ in range(3))]
     assert space["rounds"](call, leaves, (), (1, 2), None) == (False, False)
-    operator = torch.ops.aten.convolution.default
-    asked = space["Asked"]()
-    with asked:
-        given = leaves[0], leaves[1].transpose(0, 1).contiguous(), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
-        operator(*given)
-    assert asked.forward == [False]
+    drawn = torch.random.get_rng_state()
+    for rounds in (False, True):
+        space["_rounding"].clear()
+        with Rounding(rounds):
+            assert space["rounds"](call, leaves, (), (0, 1), None) == (rounds, rounds)
+    assert torch.equal(torch.random.get_rng_state(), drawn)
+
+
+class Rounding(TorchDispatchMode):
+    """A library whose convolutions keep ten bits of their operands' mantissas, or all."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+
+    def __torch_dispatch__(self, operator, types, arguments=(), named=None):
+        if self.rounds and operator in (
+            torch.ops.aten.convolution.default,
+            torch.ops.aten.convolution_backward.default,
+        ):
+            arguments = [
+                (a.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)
+                if torch.is_tensor(a) and a.dim() == 4
+                else a
+                for a in arguments
+            ]
+        return operator(*arguments, **(named or {}))
