@@ -26,19 +26,22 @@ class Frozen:
         parameters = [leaves[i] for i in self.positions]
         try:
             seen = [(p.data_ptr(), p._version) for p in parameters]
+            if seen != self.seen:
+                self._hold(parameters, seen)
         except RuntimeError:
             return mode & ~library.FREEZE
-        if seen != self.seen:
-            own = weakref.ref(self)
-
-            def gone(_) -> None:
-                if (frozen := own()) is not None and not sys.is_finalizing():
-                    frozen.forget()
-
-            with self.lock:
-                self.forget()
-                self.held, self.seen = [weakref.ref(p.untyped_storage(), gone) for p in parameters], seen
         return mode
+
+    def _hold(self, parameters: list, seen: list) -> None:
+        own = weakref.ref(self)
+
+        def gone(_) -> None:
+            if (frozen := own()) is not None and not sys.is_finalizing():
+                frozen.forget()
+
+        with self.lock:
+            self.forget()
+            self.held, self.seen = [weakref.ref(p.untyped_storage(), gone) for p in parameters], seen
 
     def forget(self) -> None:
         with self.lock:
