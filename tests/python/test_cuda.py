@@ -149,7 +149,8 @@ ALLOWED_TF32 = {
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 def test_errors_are_like_pytorchs_where_tf32_is_allowed(case, layout, no_fallback):
     module, shape = ALLOWED_TF32[case]
-    model = nn.Sequential(copy.deepcopy(module), nn.LeakyReLU(0.1)).cuda()
+    # (Smooth: where rounding decides a sign, a gradient is another, by luck in ours or in PyTorch's.)
+    model = nn.Sequential(copy.deepcopy(module), nn.GELU()).cuda()
     model, inputs = laid_out(model, [torch.randn(shape, device="cuda")], layout)
     ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
     switches = torch.backends.cudnn.allow_tf32, torch.backends.cudnn.conv.fp32_precision
