@@ -140,7 +140,7 @@ def capture(
                 raise
             raise ValueDependent(
                 f"its forward() fails where hooks of its parts do not run ({type(error).__name__}); "
-                f"module {hooked[0].path}: {hooked[0].reason}"
+                f'module {hooked[0].path}: {hooked[0].reason}; torch.compile(…, backend="transfuse") traces them'
             ) from error
         _note_users(program.graph_module.graph)
         if literal:
