@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t depth = CorrelateShape::depth, pitch = CorrelateShape::pitch, ring = CorrelateShape::ring,
                   ring_pitch = CorrelateShape::ring_pitch;
 constexpr int64_t most_held = 160;  // registers of a thread for sums, totals and numbers on their way
+constexpr int64_t beside_sums = 56, registers_of_processor = 65536;
 
 class WarpsWriter : CorrelateWriter {
 public:
@@ -23,7 +24,7 @@ public:
                 "\n#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic float "
                 "tf_tiles[" +
                 number(shape_.shared_bytes() / 4) + "];\n#endif\n",
-            0);
+            totals() ? resident() : 0);
     }
 
 private:
@@ -59,10 +60,14 @@ private:
         store();
     }
 
+    int64_t sums() const { return turns() * 8 * shape_.fragments(); }  // of a thread
     // Strict sums are added with rounding at every product.
     bool totals() const {
-        const int64_t sums = turns() * 8 * shape_.fragments();
-        return !shape_.strict() && 2 * sums + loads(turned_) + planes() * loads(still_) <= most_held;
+        return !shape_.strict() && 2 * sums() + loads(turned_) + planes() * loads(still_) <= most_held;
+    }
+    // As many blocks of a multiprocessor as there would be without totals, which are seldom met.
+    int64_t resident() const {
+        return std::clamp<int64_t>(registers_of_processor / CorrelateShape::threads / (sums() + beside_sums), 1, 3);
     }
 
     template <class Do>
