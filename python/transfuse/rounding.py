@@ -8,18 +8,13 @@ algorithms, it chooses by the clock: then it is kept for the process alone.)
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import threading
-from pathlib import Path
-
 import torch
+
+from transfuse import kept
 
 STEP = 2.0**-12  # half of what TF32's ten bits resolve
 SAMPLES = 1 << 16  # numbers looked at of each result
 _found: dict[str, list[bool]] = {}
-_lock = threading.Lock()
 
 
 def rounds(operator, arguments: tuple) -> list[bool]:
@@ -27,11 +22,11 @@ def rounds(operator, arguments: tuple) -> list[bool]:
     bias, which is a sum)."""
     problem = _problem(operator, arguments)
     lasts = arguments[0].is_cuda and not torch.backends.cudnn.benchmark
-    found = _found.get(problem) or (_kept(_file()).get(problem) if lasts else None)
+    found = _found.get(problem) or (kept.find("tf32", problem) if lasts else None)
     if found is None:
         found = _probed(operator, arguments)
         if lasts:
-            _keep(problem, found)
+            kept.keep("tf32", problem, found)
     _found[problem] = found
     return found
 
@@ -39,7 +34,7 @@ def rounds(operator, arguments: tuple) -> list[bool]:
 def forget() -> None:
     """What this process found and read."""
     _found.clear()
-    _kept.cache_clear()
+    kept.forget()
 
 
 def _probed(operator, arguments: tuple) -> list[bool]:
@@ -78,48 +73,6 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 def _problem(operator, arguments: tuple) -> str:
     """All that a library may choose by."""
     told = [f"{a.dtype}{list(a.shape)}{list(a.stride())}" if torch.is_tensor(a) else str(a) for a in arguments]
-    device = arguments[0].device
-    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device.type)
     cudnn = torch.backends.cudnn
     switches = (cudnn.enabled, cudnn.deterministic, cudnn.benchmark, torch.are_deterministic_algorithms_enabled())
-    return " ".join([str(operator), *told, machine, torch.__version__, str(cudnn.version()), str(switches)])
-
-
-def _file() -> Path | None:
-    """Beside the kernels (src/cuda/runtime/cache.cpp); none where the folder is named empty."""
-    folder = os.environ.get("TRANSFUSE_CACHE_DIR")
-    if folder is None:
-        above = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        folder = os.path.join(above, "transfuse")
-    return Path(folder) / "tf32.jsonl" if folder else None
-
-
-@functools.cache
-def _kept(file: Path | None) -> dict[str, list[bool]]:
-    """A line for each problem. What cannot be read was not kept."""
-    found = {}
-    try:
-        lines = file.read_text().splitlines() if file else []
-    except (OSError, UnicodeDecodeError):
-        return {}
-    for line in lines:
-        try:
-            problem, rounding = json.loads(line)
-            found[problem] = [bool(each) for each in rounding]
-        except (ValueError, TypeError):
-            continue
-    return found
-
-
-def _keep(problem: str, found: list[bool]) -> None:
-    file = _file()
-    if file is None:
-        return
-    try:
-        with _lock:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # One write of one line: other processes append as well.
-            with open(file, "ab", buffering=0) as out:
-                out.write((json.dumps([problem, found]) + "\n").encode())
-    except OSError:
-        return
+    return " ".join([str(operator), *told, kept.machine(arguments[0].device), str(switches)])

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 import transfuse
-from transfuse import library, precision, rounding
+from transfuse import kept, library, precision, rounding
 
 SWITCHES = [("generic", "all"), ("cuda", "all"), ("cuda", "conv"), ("cuda", "rnn")]
 
@@ -212,13 +212,13 @@ def test_a_convolution_is_asked_by_numbers_that_tf32_cannot_hold(uses, channels,
 def test_what_was_found_is_kept_on_disk(tmp_path, monkeypatch, switches):
     """For the next process; not what a clock decided. A line that is no line is passed over."""
     monkeypatch.setenv("TRANSFUSE_CACHE_DIR", str(tmp_path / "new"))
-    rounding._keep("a problem", [True, False])
+    kept.keep("tf32", "a problem", [True, False])
     (file,) = (tmp_path / "new").iterdir()
     file.write_text("torn" + "\n" + file.read_text())
-    rounding.forget()
-    assert rounding._kept(rounding._file()) == {"a problem": [True, False]}
+    kept.forget()
+    assert kept.find("tf32", "a problem") == [True, False] and kept.find("tf32", "another") is None
     monkeypatch.setenv("TRANSFUSE_CACHE_DIR", "")
-    assert rounding._file() is None and rounding._kept(None) == {}
+    assert kept.find("tf32", "a problem") is None
 
 
 def test_by_the_switches_alone(monkeypatch, switches):
