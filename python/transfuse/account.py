@@ -29,6 +29,7 @@ class GraphReport:
     title: str
     lines: list
     regions: list[RegionReport]
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Report:
             for line in graph.lines:
                 what = line.taken or (line.reason if line.idle else f"PyTorch: {line.reason}")
                 out.append(f"  {line.op:<{width}}  {line.module or '(model)':<{where}}  {what}")
+            out += [f"  {note}" for note in graph.notes]
             for region in graph.regions:
                 out += ["", f"  {region.name}: {len(region.ops)} operators, {region.plans} plans made"]
                 out += [f"    {decision}" for decision in region.decisions]
@@ -129,4 +131,4 @@ def graph_report(cut: Cut, title: str) -> GraphReport:
                 region.gradient.failure, library.describe(region.handle)["plans"],
             )
         )  # fmt: skip
-    return GraphReport(title, cut.lines, regions)
+    return GraphReport(title, cut.lines, regions, cut.notes)

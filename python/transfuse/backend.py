@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.fx import Graph
 
-from transfuse import fallback, inductor, library
+from transfuse import choice, fallback, inductor, library
 from transfuse.account import Report, graph_report
 from transfuse.direct import direct
 from transfuse.options import Options
@@ -163,7 +163,7 @@ def backend(
     **more,
 ):
     """The torch.compile backend. Options: rest ("inductor", "eager"), mode, dryrun, require_full_compilation, torch_executed_ops,
-    min_block_size, freeze, never_slower, autotune. (Dynamo itself sees to `dynamic`, and `name` is for its logs.)"""
+    min_block_size, freeze, never_slower, autotune, precision, memory. (Dynamo itself sees to `dynamic`, and `name` is for its logs.)"""
     settings = {"rest": "inductor", "mode": mode, **(options or {}), **more}
     dryrun = settings.pop("dryrun", False)
     unknown = set(settings) - set(Options.__dataclass_fields__)
@@ -243,8 +243,8 @@ def _through_inductor(result: Cut | None, graph_module: torch.fx.GraphModule, ex
     wants = [grad and isinstance(value, torch.Tensor) and value.requires_grad for value in example_inputs]
     if result is not None and result.regions:
         try:
-            made, ours = inductor.with_operators(result.graph_module, wants, inductor.graphs_calls(settings))
-            if ours:
+            made = choice.chosen(result, example_inputs, wants, settings, inductor.graphs_calls(settings))
+            if result.regions:
                 inductor.keep_sources(made, graph_module)
                 return inductor.compiled(made, example_inputs, settings)
         except torch._dynamo.exc.RestartAnalysis:  # Dynamo begins anew, knowing more

@@ -45,7 +45,7 @@ class Gradient:
         if ran_out_of_memory(error):
             return
         self.failure = str(error)
-        warn(f"the gradient of a region could not be compiled ({_first_line(error)})", set())
+        warn(f"the gradient of a region could not be compiled ({first_line(error)})", set())
 
 
 def ran_out_of_memory(error: Exception) -> bool:
@@ -55,6 +55,6 @@ def ran_out_of_memory(error: Exception) -> bool:
     return in_words or isinstance(error, torch.OutOfMemoryError)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -12,11 +12,11 @@ import operator
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from transfuse import region_operators
+from transfuse import made_up, region_operators
 from transfuse.direct import region_of
 from transfuse.regions import update_statistics
-from transfuse.torch_private import FakeTensor, without_modes
-from transfuse.translate import Unsupported, op_name, value_of
+from transfuse.torch_private import FakeTensor
+from transfuse.translate import Unsupported, value_of
 
 
 def patches(mode: str | None) -> dict:
@@ -33,17 +33,20 @@ def compiled(graph_module: GraphModule, example_inputs: list, settings: dict):
     return compile_fx(graph_module, example_inputs, config_patches=settings)
 
 
-def whole(graph_module: GraphModule, parameters: int, mode: str | None):
+def whole(cut, parameters: int, mode: str | None):
     """A cut graph of optimize() as a function that torch.compile compiles at its first calls; its inputs begin with so many parameters
     and buffers."""
+    from transfuse.choice import chosen
+
     settings, found = patches(mode), {}
     graphs = graphs_calls(settings)
+    values = [value_of(node) for node in cut.graph_module.graph.nodes if node.op == "placeholder"]
 
     def run(*inputs):
         wants = [torch.is_grad_enabled() and isinstance(a, torch.Tensor) and a.requires_grad for a in inputs]
         call = found.get(any(wants))
         if call is None:
-            made, _ = with_operators(graph_module, wants, graphs)
+            made = chosen(cut, values, wants, settings, graphs)
             call = found[any(wants)] = torch.compile(made, options=settings)
         if graphs:  # they lie still, and are not copied
             for held in inputs[:parameters]:
@@ -67,18 +70,20 @@ def reset() -> None:
     reset_cudagraph_trees()
 
 
-def with_operators(graph_module: GraphModule, wants: list[bool], own_memory: bool) -> tuple[GraphModule, int]:
-    """A cut graph with its regions as operators, those that are PyTorch's as they were; and how many are ours. `wants`: of each
-    input, whether a gradient may be asked for."""
+def with_operators(graph_module: GraphModule, wants: list[bool], own_memory: bool) -> GraphModule:
+    """A cut graph with its regions as operators; those that cannot run are PyTorch's, as they were. `wants`: of each input, whether a
+    gradient may be asked for."""
     nodes = list(graph_module.graph.nodes)
-    differentiable = _differentiable(nodes, wants)
+    differentiable = made_up.differentiable(nodes, wants)
     regions, numbers = {}, {}
     for node in nodes:
         if (region := region_of(graph_module, node)) is not None:
             device = value_of(node.args[0]).device.type
             numbers[node], regions[node] = region_operators.numbered(region, device, own_memory)
     ours = {
-        node for node, region in regions.items() if region.settle(*_made_up(node, region.leaf_count, differentiable))
+        node
+        for node, region in regions.items()
+        if region.settle(*made_up.arguments(node, region.leaf_count, differentiable))
     }
     graph, copies = Graph(), {}
     for node in nodes:
@@ -98,7 +103,7 @@ def with_operators(graph_module: GraphModule, wants: list[bool], own_memory: boo
             copies[node] = graph.node_copy(node, copies.__getitem__)
     made = GraphModule(graph_module, graph)
     made.meta.update(graph_module.meta)
-    return made, len(ours)
+    return made
 
 
 def keep_sources(made: GraphModule, given: GraphModule) -> None:
@@ -113,34 +118,13 @@ def keep_sources(made: GraphModule, given: GraphModule) -> None:
         made._param_name_to_source = given._param_name_to_source
 
 
-def _differentiable(nodes: list[Node], wants: list[bool]) -> set[Node]:
-    """What a gradient may be asked of."""
-    found, given = set(), iter(wants)
-    for node in nodes:
-        if node.op == "placeholder":
-            reached = next(given)
-        else:
-            reached = op_name(node) != "aten.detach.default" and any([a in found for a in node.all_input_nodes])
-        if reached:
-            found.add(node)
-    return found
-
-
-def _made_up(call: Node, leaf_count: int, differentiable: set[Node]) -> tuple[tuple, tuple]:
-    """Tensors and sizes like those of the first call. (Numbers around a half: of variances, too, these are possible values.)"""
-    with without_modes(), torch.no_grad():
-        leaves = []
-        for node in call.args[:leaf_count]:
-            value = value_of(node)
-            sizes, strides = ([_hint(n) for n in numbers] for numbers in (value.shape, value.stride()))
-            made = torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
-            made.uniform_(0.25, 0.75, generator=torch.Generator(value.device).manual_seed(0))
-            leaves.append(made.requires_grad_(node in differentiable))
-    return tuple(leaves), tuple([_hint(value_of(node)) for node in call.args[leaf_count:]])
-
-
-def _hint(number) -> int:
-    return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
+def plain(region, sizes: tuple) -> GraphModule:
+    """PyTorch's version of a region for these sizes alone: leaves in, results out."""
+    graph = Graph()
+    inputs = [node.name for node in region.eager.graph.nodes if node.op == "placeholder"]
+    leaves = [graph.placeholder(name) for name in inputs[: region.leaf_count]]
+    graph.output(_inlined(graph, region.eager, [*leaves, *sizes]))
+    return GraphModule({}, graph)
 
 
 def _inlined(graph: Graph, eager: GraphModule, arguments: list) -> tuple:

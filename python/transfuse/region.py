@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 
 from transfuse import fallback, library
+from transfuse.clock import allocated, fastest, fastest_on_device, step
 from transfuse.frozen import Frozen
 from transfuse.memory import peak_of, total
 from transfuse.questions import is_strided
@@ -92,7 +92,7 @@ class Region:
         self._ready: weakref.WeakSet[Ready] = weakref.WeakSet()
         self.on_cuda = False
         self.autocast = ("cpu", False, torch.bfloat16)  # in a compiled graph: where it was captured
-        self.lean = False  # in a compiled graph: without scratch memory for the sake of speed
+        self.lean = False  # in a compiled graph: without scratch memory for the sake of speed (choice.py)
         self.alike: dict[int, Region] = {}  # in compiled graphs: which runs in its place, being the same, by number
 
     @functools.cached_property
@@ -255,19 +255,24 @@ class Region:
         return mode | library.LEAN if self.lean else mode
 
     def settle(self, leaves: tuple, sizes: tuple) -> bool:
-        """Whether a compiled graph is to take ours: measured on tensors like those of its calls."""
+        """Whether ours can run in a compiled graph; how it multiplies is found for tensors like those of its calls."""
+        try:
+            self.settled_mode(leaves, sizes, any([leaf.requires_grad for leaf in leaves]))
+        except RuntimeError as error:
+            self.failed(error)
+        return self.failure is None
+
+    def beside(self, compiled, leaves: tuple, sizes: tuple) -> Choice | None:
+        """Ours and Inductor's version, timed on tensors like those of a compiled graph's calls; None where ours cannot run."""
         grad = any([leaf.requires_grad for leaf in leaves])
         try:
             mode = self.settled_mode(leaves, sizes, grad)
-            if not self.options.never_slower:
-                return True
             key = self.key(self.call_mode(leaves[0], grad), leaves, sizes)
-            choice = self.choose(key, leaves, mode, grad)
+            choice = self.choices[key] = self.weigh(leaves, sizes, mode, grad, compiled)
         except RuntimeError as error:
             self.failed(error)
-            return False
-        self.lean = choice.lean
-        return choice.takes_ours
+            return None
+        return choice
 
     def with_less_memory(self, error: RuntimeError, arguments: tuple):
         """The results of a call for which there was no memory: by the plan that needs least, else from PyTorch."""
@@ -332,37 +337,22 @@ class Region:
         self.choices[key] = choice
         return choice
 
-    def weigh(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> Choice:
+    def weigh(self, leaves: tuple, sizes: tuple, mode: int, grad: bool, compiled=None) -> Choice:
         with unseen():
-            choice = self.measure(leaves, sizes, mode, grad)
+            choice = self.measure(leaves, sizes, mode, grad, compiled)
             if choice.needs_more_memory and self.on_cuda:
-                lean = self.measure(leaves, sizes, mode | library.LEAN, grad)
+                lean = self.measure(leaves, sizes, mode | library.LEAN, grad, compiled)
                 if lean.takes_ours:
                     choice = replace(lean, lean=True)
         return choice
 
-    def measure(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> Choice:
-        """PyTorch's own way is a candidate: a few calls of each decide, on the tensors at hand."""
-        own = [leaf.detach().requires_grad_(grad and leaf.requires_grad) for leaf in leaves]
-
-        def ours():
-            if grad:
-                return library.with_gradient((self.program, self.gradient, sizes, mode), *own)
-            return library.run_detached(own, self.handle, sizes, mode)
-
-        def pytorch():
-            return self.eager(*own, *sizes)
-
-        def step(call):
-            if not grad:
-                with torch.no_grad():
-                    return call()
-            outputs = [o for o in call()[: self.differentiable] if o.requires_grad]
-            torch.autograd.grad(
-                outputs, [t for t in own if t.requires_grad], [torch.ones_like(o) for o in outputs], allow_unused=True
-            )
-
-        times = _fastest((lambda: step(ours), lambda: step(pytorch)), leaves[0])
+    def measure(self, leaves: tuple, sizes: tuple, mode: int, grad: bool, compiled=None) -> Choice:
+        """PyTorch's own way is a candidate: a few calls of each decide, on the tensors at hand. `compiled`: that way as Inductor made
+        it, beside which the device's time counts."""
+        own, ours = self.timed(leaves, sizes, mode, grad)
+        pytorch = compiled or (lambda *leaves: self.eager(*leaves, *sizes))
+        clock = fastest_on_device if compiled else fastest
+        times = clock((lambda: step(ours, own), lambda: step(pytorch, own)), leaves[0])
         wanted = [i for i, leaf in enumerate(own) if leaf.requires_grad]
         theirs = peak_of(self.eager, own, sizes, wanted)
         if theirs is None:
@@ -372,9 +362,20 @@ class Region:
         choice = Choice(*times, self.bytes(own, sizes, mode, wanted), theirs, parameters, device)
         if choice.needs_more_memory and choice.ours <= EVEN * choice.pytorch and self.on_cuda:
             # cuDNN may take as much again for itself as its tensors have (copies in another layout): what is allocated counts.
-            needed = [_allocated(lambda call=call: step(call), leaves[0]) for call in (ours, pytorch)]
+            needed = [allocated(lambda call=call: step(call, own), leaves[0]) for call in (ours, pytorch)]
             choice = Choice(*times, *needed, parameters, device)
         return choice
+
+    def timed(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> tuple[list, object]:
+        """Leaves of a trial's own, and ours as a function of them."""
+        own = [leaf.detach().requires_grad_(grad and leaf.requires_grad) for leaf in leaves]
+
+        def ours(*leaves):
+            if grad:
+                return library.with_gradient((self.program, self.gradient, sizes, mode), *leaves)
+            return library.run_detached(leaves, self.handle, sizes, mode)
+
+        return own, ours
 
     def bytes(self, leaves: list, sizes: tuple, mode: int, wanted: list[int]) -> int:
         """What a call needs at its peak, as its plans say: results, what is kept for the gradient, and scratch."""
@@ -426,52 +427,6 @@ class Measured:
 
     def clear(self) -> None:
         self._found.clear()
-
-
-ROUNDS, ROUND_SECONDS = 4, 3e-3
-CLEAR = (2.0, 1.3)  # times that lie so far apart after one round, and after two, are not measured further
-
-
-def _fastest(calls, like: torch.Tensor) -> list[float]:
-    """Seconds a call of each, the best of a few rounds in which they take turns: a GPU's clock rises while it works. In a round calls
-    follow each other as they do in use, so that a GPU is waited for only at its end."""
-    counts = []
-    for call in calls:
-        call()  # plans, compiles, loads
-        count = min(20, int(ROUND_SECONDS / max(_round(call, 1, like), 1e-9))) if like.is_cuda else 1
-        counts.append(max(1, count))
-    best, spent = [float("inf")] * len(calls), 0.0
-    for number in range(ROUNDS):
-        for i, call in enumerate(calls):
-            took = _round(call, counts[i], like)
-            best[i] = min(best[i], took / counts[i])
-            spent += took
-        if spent > 0.6 or (number < len(CLEAR) and max(best) > CLEAR[number] * min(best)):
-            break
-    return best
-
-
-def _round(call, count: int, like: torch.Tensor) -> float:
-    _wait(like)
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    _wait(like)
-    return time.perf_counter() - start
-
-
-def _allocated(call, like: torch.Tensor) -> int:
-    """Bytes of a call at its peak, as PyTorch's allocator of CUDA memory counts them."""
-    _wait(like)
-    before = torch.cuda.memory_allocated(like.device)
-    torch.cuda.reset_peak_memory_stats(like.device)
-    call()
-    return torch.cuda.max_memory_allocated(like.device) - before
-
-
-def _wait(like: torch.Tensor) -> None:
-    if like.is_cuda:
-        torch.cuda.synchronize(like.device)
 
 
 class RegionCall(nn.Module):

@@ -32,7 +32,7 @@ def numbered(region: Region, device: str, own_memory: bool) -> tuple[int, Region
     which is kept with it. `own_memory`: calls keep no memory between them, for CUDA graphs."""
     region.autocast = device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
     eager = f"{region.eager.code}{sorted(region.inputs)}{region.reach}{region.multiplied}{region.autocast}"
-    what = f"{region.handle} {region.text} {eager} {region.options} {own_memory} {library.build()}"
+    what = f"{region.handle} {region.text} {eager} {region.options} {region.lean} {own_memory} {library.build()}"
     found = int.from_bytes(hashlib.sha256(what.encode()).digest()[:8], "big") >> 1
     if own_memory:
         region.training_mode |= library.OWN_MEMORY

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import copy
 import heapq
 import itertools
 import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -54,6 +56,13 @@ class Cut:
     regions: list[Region]
     options: Options
     lines: list[Line] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what was compared, of a graph whose rest is compiled
+    again: Callable[[dict[str, str]], Cut] | None = (
+        None  # the same graph, convolutions of these names left, with a reason each
+    )
+
+    def become(self, other: Cut) -> None:
+        self.graph_module, self.regions, self.lines = other.graph_module, other.regions, other.lines
 
     def lost_to_sizes(self) -> bool:
         return any(line.reason and "only the call tells" in line.reason for line in self.lines)
@@ -79,8 +88,8 @@ def excluded(node: Node, ops: tuple) -> bool:
     return bool(names & {name, packet, packet.removeprefix("aten."), functional_name(name)})
 
 
-def judge(graph: Graph, options: Options, sizes: SizeNodes) -> dict[Node, str | None]:
-    """For each computing node: None if it can be taken, else why not."""
+def judge(graph: Graph, options: Options, sizes: SizeNodes, left: dict[str, str]) -> dict[Node, str | None]:
+    """For each computing node: None if it can be taken, else why not. `left`: nodes' names and reasons."""
     root, changed = roots(graph), mutated(graph)
     order = {node: i for i, node in enumerate(graph.nodes)}
     verdicts: dict[Node, str | None] = {}
@@ -99,6 +108,8 @@ def judge(graph: Graph, options: Options, sizes: SizeNodes) -> dict[Node, str | 
             verdicts[node] = node.meta[KEPT].reason
         elif excluded(node, options.torch_executed_ops):
             verdicts[node] = "listed in torch_executed_ops"
+        elif node.name in left:
+            verdicts[node] = left[node.name]
         elif (root[node] in changed and root[node] is not node) or any(map(unsettled, node.all_input_nodes)):
             verdicts[node] = "it reads or makes a tensor that is changed in place"
         else:
@@ -124,8 +135,13 @@ def cut(
     parameter_names: set[str],
     options: Options,
     constants: dict[str, torch.Tensor] | None = None,
+    left: dict[str, str] | None = None,
 ) -> Cut:
-    """Replaces every region of a graph by a call; the rest stays as it is."""
+    """Replaces every region of a graph by a call; the rest stays as it is. `left`: what is not to be taken, by name, and why."""
+    again = None
+    if options.rest == "inductor" and not left:
+        uncut = _copied(graph_module)
+        again = lambda left: cut(_copied(uncut), parameter_names, options, constants, left)  # noqa: E731
     graph = graph_module.graph
     for node in graph.nodes:
         if node.op == "placeholder" and node.name in parameter_names:
@@ -135,7 +151,7 @@ def cut(
     functionalize(graph)
     note_numbers(graph_module, constants or {})
     sizes = lower_sizes(graph)
-    verdicts = judge(graph, options, sizes)
+    verdicts = judge(graph, options, sizes, left or {})
     parameters = _parameter_expressions(graph, parameter_names)
     if options.freeze:  # what PyTorch computes from parameters it computes at every call
         parameters = {node for node in parameters if node.op == "placeholder"}
@@ -170,7 +186,11 @@ def cut(
     sizes.drop_unused()
     _count_together(graph)
     graph.lint()
-    return Cut(_apart(graph_module, regions), regions, options, lines)
+    return Cut(_apart(graph_module, regions), regions, options, lines, again=again)
+
+
+def _copied(graph_module: GraphModule) -> GraphModule:
+    return GraphModule(graph_module, copy.deepcopy(graph_module.graph))
 
 
 def _apart(graph_module: GraphModule, regions: list[Region]) -> GraphModule:

@@ -41,7 +41,7 @@ class Entry:
     def _runs(self):
         options = self.cut.options
         if options.rest == "inductor" and not self.capture.has_parts:
-            return inductor.whole(self.cut.graph_module, len(self.capture.sources), options.mode)
+            return inductor.whole(self.cut, len(self.capture.sources), options.mode)
         return direct(self.cut.graph_module)
 
     def bind(self, module: nn.Module) -> Bound:

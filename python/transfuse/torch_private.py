@@ -58,6 +58,9 @@ cudnn_allows_tf32 = _found(_C, "_get_cudnn_allow_tf32", lambda: torch.backends.c
 # Hooks on saved tensors do not see trials. Gone: they do, and torch.utils.checkpoint may complain of a first call inside it.
 suspend_saved_tensors_hooks = _found(_C, "_autograd._saved_tensors_hooks_set_tracing", lambda _: False)
 
+# A GPU idles for some cycles. Gone: a call's time on it may hold the host's.
+cuda_sleep = _found(torch.cuda, "_sleep", lambda cycles: None)
+
 # As a function that nobody replaces meanwhile.
 is_grad_enabled = torch.is_grad_enabled
 
@@ -79,6 +82,17 @@ def detect_fake_mode(values):
     except ImportError:
         return None
     return detect_fake_mode(values)
+
+
+@contextlib.contextmanager
+def apart_from_dynamo():
+    """What is compiled here says nothing to the compilation around it: gradients are compiled at once, since a first backward would
+    report to that. Gone: nothing is compiled inside another compilation."""
+    from torch._functorch import config
+    from torch._guards import tracing
+
+    with tracing(None), config.patch(force_non_lazy_backward_lowering=True):
+        yield
 
 
 def is_exporting() -> bool:

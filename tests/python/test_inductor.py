@@ -14,7 +14,7 @@ from torch import nn
 
 import transfuse
 from transfuse import backend as transfuse_backend
-from transfuse import library, region, region_operators
+from transfuse import candidates, choice, kept, library, region, region_operators
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the tests
 pytestmark = pytest.mark.versions
@@ -128,7 +128,11 @@ def test_equal_regions_outlive_each_other(no_fallback):
 
 def test_other_sizes_are_no_other_graphs(no_fallback):
     model = Network().eval()
-    plain, ours = copy.deepcopy(model).double(), torch.compile(model, backend="transfuse", dynamic=True)
+    options = {"never_slower": False}
+    plain, ours = (
+        copy.deepcopy(model).double(),
+        torch.compile(model, backend="transfuse", dynamic=True, options=options),
+    )
     with torch.inference_mode():
         for size in (5, 7, 12):
             assert_same(ours, plain, torch.randn(2, 3, size, size + 1), training=False)
@@ -192,14 +196,46 @@ def test_small_sums_are_kept_for_backward(no_fallback):
     assert library.kept(region.handle, [x, *model.parameters()], ()) != []
 
 
-def test_where_pytorch_is_faster_its_operators_go_to_inductor(monkeypatch):
-    from transfuse import region
-
-    monkeypatch.setattr(region, "_fastest", lambda calls, like: [2.0, 1.0])
+def test_where_inductor_is_faster_it_has_all(monkeypatch):
+    timed(monkeypatch, lambda count: [2.0, 1.0][:count])
     model, seen = Network(), called(monkeypatch)
+    ours = torch.compile(model, backend="transfuse")
+    assert_same(ours, copy.deepcopy(model).double(), torch.randn(2, 3, 5, 6))
+    assert seen == [] and transfuse.report(ours).taken == 0
+
+
+def timed(monkeypatch, seconds):
+    """Clocks that say so of two calls side by side, and of each convolution of ours; Inductor's take a second each."""
+    for owner in (candidates, choice, region):
+        monkeypatch.setattr(owner, "fastest_on_device", lambda calls, like: seconds(len(calls)))
     monkeypatch.setattr(region.Region, "bytes", lambda *a: 0)
-    assert_same(torch.compile(model, backend="transfuse"), copy.deepcopy(model).double(), torch.randn(2, 3, 5, 6))
-    assert seen == []
+    monkeypatch.setattr(candidates.Stopwatch, "mark", lambda watch: float(len(watch.marks)))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_region_is_cut_at_a_convolution_that_is_faster_in_inductor(training, monkeypatch, tmp_path):
+    """Ours takes half a second for the first convolution, and four for the second one; Inductor a second for each, and for its backward."""
+    monkeypatch.setenv("TRANSFUSE_CACHE_DIR", str(tmp_path))
+    own = iter([0.5, 4.0])
+    timed(monkeypatch, lambda count: [next(own)] if count == 1 else [8.0, 9.0])
+    model, x = Network().train(training), torch.randn(2, 3, 5, 6)
+    plain, seen = copy.deepcopy(model).double(), called(monkeypatch)
+    ours = torch.compile(model, backend="transfuse")
+    with torch.set_grad_enabled(training):
+        assert_same(ours, plain, x, training)
+    (graph,) = transfuse.report(ours).graphs
+    taken = {line.op: line.taken or line.reason for line in graph.lines if "conv" in line.op}
+    theirs = f"ours 4e+03 ms, Inductor's {1 + training}e+03 ms"
+    assert taken == {"aten.conv_transpose2d.input": "region_0", "aten.conv2d.default": theirs}
+    assert "run_detached" in seen
+
+    # In another process, or at another compilation, nothing is timed.
+    torch._dynamo.reset(), kept.forget()
+    monkeypatch.setattr(candidates, "version", None)
+    again = torch.compile(model, backend="transfuse")
+    with torch.set_grad_enabled(training):
+        again(x.requires_grad_(training))
+    assert [line.taken for line in transfuse.report(again).graphs[-1].lines] == [line.taken for line in graph.lines]
 
 
 @pytest.mark.slow

@@ -129,10 +129,10 @@ def test_what_pytorchs_kernels_take_inside_counts_on_cuda(inside, monkeypatch):
     (region,) = bound.entry.cut.regions
     leaves = (torch.rand(1, 2, 5, 5), module.weight.detach(), module.bias.detach())
     counted = []
-    monkeypatch.setattr(transfuse.region, "_fastest", lambda calls, like: [1.0, 2.0])
+    monkeypatch.setattr(transfuse.region, "fastest", lambda calls, like: [1.0, 2.0])
     monkeypatch.setattr(region, "bytes", lambda *_: 50 << 20)
     monkeypatch.setattr(
-        transfuse.region, "_allocated", lambda *_: counted.append(1) or [50 << 20, inside][len(counted) - 1]
+        transfuse.region, "allocated", lambda *_: counted.append(1) or [50 << 20, inside][len(counted) - 1]
     )
     assert not region.measure(leaves, (), 2, False).takes_ours and not counted, "on the CPU the tensors decide"
     region.on_cuda = True
@@ -150,7 +150,7 @@ def test_ours_with_less_memory_is_tried_before_pytorch(spared, monkeypatch):
     leaves = (x, module.weight.detach(), module.bias.detach())
     asked, ran = [], []
 
-    def measure(leaves, sizes, mode, grad):
+    def measure(leaves, sizes, mode, grad, compiled=None):
         asked.append(mode)
         needed = 1 << 20 if spared and mode & library.LEAN else 100 << 20
         return transfuse.region.Choice(1.0, 2.0, needed, 1 << 20, 0, "cuda")
@@ -182,3 +182,4 @@ def test_ours_with_less_memory_is_tried_before_pytorch(spared, monkeypatch):
 def test_how_much_more_memory_is_allowed(device, ours, pytorch, parameters, taken):
     assert transfuse.region.Choice(1.0, 5.0, ours, pytorch, parameters, device).takes_ours == taken
     assert not transfuse.region.Choice(5.0, 1.0, 0, pytorch, parameters, device).takes_ours
+    assert transfuse.region.Choice(1.0, 5.0, ours, pytorch, parameters, device, budget=3.0).takes_ours

@@ -273,7 +273,7 @@ def test_a_new_size_does_not_describe_the_module_again(pair, monkeypatch):
 def test_sizes_near_a_measured_one_are_not_measured(monkeypatch):
     met = []
 
-    def measure(self, leaves, sizes, mode, grad):
+    def measure(self, leaves, sizes, mode, grad, compiled=None):
         met.append(leaves[self.inputs[0]].numel())
         return region.Choice(1.0, 2.0)
 

@@ -1,0 +1,144 @@
+"""What of a graph is ours where Inductor compiles the rest: chosen when the graph is compiled, on made-up tensors like those of its first
+call, since under CUDA graphs nothing can be tried later.
+
+A region that Inductor runs faster is left to it, or those of its convolutions that are faster there (`candidates.py`), and the graph is
+cut anew around what is left. That this is faster is a guess, as a cut takes from either side what it fuses across. So where the graph is
+more than one region of ours, it is timed as a whole beside Inductor's alone. What was chosen is kept on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+import torch
+from torch.fx import GraphModule
+
+from transfuse import candidates, fallback, inductor, kept, library, made_up, regions
+from transfuse.clock import fastest_on_device, step
+from transfuse.direct import region_of
+from transfuse.region import EVEN, Region
+from transfuse.regions import Cut
+from transfuse.trials import is_one_of_many, unseen
+
+
+@dataclass
+class Chosen:
+    """By the names of convolutions."""
+
+    left: dict[str, str] = field(default_factory=dict)  # to Inductor, and why
+    lean: list[str] = field(default_factory=list)  # ours without scratch memory for the sake of speed
+    notes: list[str] = field(default_factory=list)
+
+
+def chosen(cut: Cut, values: list, wants: list[bool], settings: dict, own_memory: bool) -> GraphModule:
+    """The graph with our operators in it; the cut becomes what was chosen. `values`: fake, of the graph's inputs; `wants`: of each,
+    whether a gradient may be asked for."""
+    if cut.regions and cut.options.never_slower and not is_one_of_many():
+        question = _question(cut, values, wants, settings)
+        known = kept.find("choices", question)
+        if known is None:
+            with unseen(), torch.random.fork_rng(devices=_devices(values)):
+                found = _compared(cut, values, wants, settings, own_memory)
+            kept.keep("choices", question, vars(found))
+        else:
+            found = Chosen(**known)
+        if found.left:
+            cut.become(cut.again(found.left))
+        cut.notes = found.notes
+        for region in cut.regions:
+            region.lean = not set(found.lean).isdisjoint(_convolutions(region))
+    return inductor.with_operators(cut.graph_module, wants, own_memory)
+
+
+def _question(cut: Cut, values: list, wants: list[bool], settings: dict) -> str:
+    tensors = [v for v in values if isinstance(v, torch.Tensor)]
+    told = [f"{t.dtype}{[made_up.hint(n) for n in (*t.shape, *t.stride())]}" for t in tensors]
+    parts = [(region.text, region.eager.code) for region in cut.regions]
+    what = f"{cut.graph_module.code} {parts} {told} {wants} {settings} {cut.options} {library.build()}"
+    devices = dict.fromkeys([t.device for t in tensors])
+    return f"{hashlib.sha256(what.encode()).hexdigest()} {' '.join(map(kept.machine, devices))}"
+
+
+def _devices(values: list) -> list[torch.device]:
+    return list({v.device for v in values if isinstance(v, torch.Tensor) and v.is_cuda})
+
+
+def _convolutions(region: Region) -> list[str]:
+    return [node.name for node in region.eager.graph.nodes if regions.is_convolution(node)]
+
+
+def _compared(cut: Cut, values, wants, settings, own_memory: bool) -> Chosen:
+    nodes = list(cut.graph_module.graph.nodes)
+    differentiable = made_up.differentiable(nodes, wants)
+    found = Chosen()
+    for node in nodes:
+        region = region_of(cut.graph_module, node)
+        if region is not None:
+            _compare(region, made_up.arguments(node, region.leaf_count, differentiable), settings, found)
+    if not found.left and not any(line.left for line in cut.lines):
+        return found
+    names = [name for region in cut.regions for name in _convolutions(region)]
+    alone = cut.again(dict.fromkeys(names, "Inductor alone is faster"))
+    ours = cut.again(found.left) if found.left else cut
+    if ours.regions:
+        inputs = [_like(value, wanted) for value, wanted in zip(values, wants, strict=True)]
+        graphs = [inductor.with_operators(each.graph_module, wants, own_memory) for each in (ours, alone)]
+        calls = [candidates.version(graph, inputs, settings) for graph in graphs]
+        like = next(a for a in inputs if isinstance(a, torch.Tensor))
+        mine, theirs = fastest_on_device([lambda call=call: step(call, inputs) for call in calls], like)
+        found.notes.append(f"the whole: with ours {_ms(mine)}, Inductor alone {_ms(theirs)}")
+        if mine > EVEN * theirs:
+            found.left = dict.fromkeys(names, "Inductor alone is faster")
+    return found
+
+
+def _like(value, wanted: bool):
+    return made_up.tensor(value, wanted) if isinstance(value, torch.Tensor) else made_up.hint(value)
+
+
+def _compare(region: Region, arguments: tuple[tuple, tuple], settings: dict, found: Chosen) -> None:
+    """Ours and Inductor's version of a region, and of each of its convolutions."""
+    leaves, sizes = arguments
+    names = _convolutions(region)
+    try:
+        theirs = candidates.version(inductor.plain(region, sizes), leaves, settings)
+    except Exception as error:  # what Inductor says of it is told where the graph is compiled
+        found.notes.append(f"{region.name}: Inductor's version could not be made ({fallback.first_line(error)})")
+        return
+    choice = region.beside(theirs, leaves, sizes)
+    if choice is None:
+        found.left |= dict.fromkeys(names, "ours cannot run")
+        return
+    told = f"ours {_ms(choice.ours)}{', more memory' if choice.needs_more_memory else ''}, Inductor's {_ms(choice.pytorch)}"
+    left, mixed = _cheapest(region, theirs, leaves, sizes) if len(names) > 1 else ({}, float("inf"))
+    best = min(choice.ours, choice.pytorch) if not choice.needs_more_memory else choice.pytorch
+    found.notes.append(
+        f"{region.name}: {told}" + (f", the faster of both for each convolution {_ms(mixed)}" if left else "")
+    )
+    if 0 < len(left) < len(names) and mixed < candidates.CLEAR * best:
+        found.left |= left
+    elif not choice.takes_ours:
+        found.left |= dict.fromkeys(names, f"of its region {told}")
+    elif choice.lean:
+        found.lean += names
+
+
+def _cheapest(region: Region, theirs, leaves: tuple, sizes: tuple) -> tuple[dict[str, str], float]:
+    """The convolutions that Inductor runs faster with what stands behind them; the seconds of the faster of both for all of them."""
+    graph = candidates.with_values(region, leaves, sizes)
+    spans = candidates.spans(theirs, leaves, leaves[0])
+    ours = candidates.times_alone(region, graph, [leaf.requires_grad for leaf in leaves])
+    left, total = {}, 0.0
+    for node in graph.graph.nodes:
+        if not regions.is_convolution(node):
+            continue
+        there, here = spans.get(candidates.problem_of(node), float("inf")), ours.get(node, float("inf"))
+        total += min(here, there)
+        if there < candidates.CLEAR * here:
+            left[node.meta["name"]] = f"ours {_ms(here)}, Inductor's {_ms(there)}"
+    return left, total
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
