@@ -127,6 +127,7 @@ def optimize(
     torch_executed_ops=(),
     min_block_size: int = 1,
     precision: str = "pytorch",
+    memory: float = 1.5,
     rest: str = "eager",
     mode: str | None = None,
     engine: str = "auto",
@@ -141,6 +142,7 @@ def optimize(
     dryrun           capture and report, but let PyTorch run
     require_full_compilation, torch_executed_ops, min_block_size   as in Torch-TensorRT
     precision        fp32 on CUDA: TF32 where PyTorch's convolutions use it ("pytorch"), or wherever its switches allow it ("switches")
+    memory           where a region of ours is faster, it may take so many times PyTorch's peak
     rest, mode       who runs what is not ours: PyTorch's operators as they are ("eager"), or Inductor, with one of torch.compile's modes
                      ("inductor": the first call takes longer)
     """
@@ -149,7 +151,7 @@ def optimize(
     options = Options(
         freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=torch_executed_ops,
         min_block_size=min_block_size, never_slower=never_slower, autotune=autotune,
-        precision=precision, rest=rest, mode=mode, engine=engine,
+        precision=precision, memory=memory, rest=rest, mode=mode, engine=engine,
     )  # fmt: skip
     if isinstance(model, torch.jit.ScriptModule):
         # No class of its own says what it computes, nor can one be put before it.

@@ -18,6 +18,7 @@ class Options:
     never_slower: bool = True
     autotune: bool = False
     precision: str = "pytorch"  # TF32 where PyTorch's convolutions use it; "switches": wherever its switches allow it
+    memory: float = 1.5  # how many times PyTorch's peak a region of ours may take where it is faster
     rest: str = "eager"  # who runs what is not ours: "inductor" or "eager"
     mode: str | None = None  # of torch.compile, for Inductor
     engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
@@ -35,6 +36,8 @@ class Options:
             raise TypeError(f"transfuse: min_block_size takes a number of operators, got {self.min_block_size!r}")
         if self.precision not in ("pytorch", "switches"):
             raise ValueError(f"transfuse: unknown precision {self.precision!r}; known: pytorch, switches")
+        if not isinstance(self.memory, (int, float)) or not self.memory > 0:
+            raise ValueError(f"transfuse: memory takes how many times PyTorch's peak is allowed, got {self.memory!r}")
         if self.rest not in ("inductor", "eager"):
             raise ValueError(f"transfuse: unknown rest {self.rest!r}; known: inductor, eager")
         if self.mode is not None:

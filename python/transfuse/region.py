@@ -43,6 +43,7 @@ class Choice:
     parameter_bytes: int = 0
     device: str = "cpu"
     lean: bool = False  # our way without scratch memory for the sake of speed
+    budget: float = 1.0  # how many times PyTorch's memory ours may take
 
     def __post_init__(self):
         self.takes_ours = self.ours <= EVEN * self.pytorch and not self.needs_more_memory
@@ -50,7 +51,7 @@ class Choice:
     @property
     def needs_more_memory(self) -> bool:
         spare = self.pytorch_bytes // 50 + 2 * self.parameter_bytes + SPARE[self.device]
-        return self.ours_bytes > self.pytorch_bytes + spare
+        return self.ours_bytes > self.budget * self.pytorch_bytes + spare
 
 
 OURS = Choice(0.0, 0.0)  # without a measurement
@@ -358,12 +359,12 @@ class Region:
         if theirs is None:
             return Choice(*times)
         parameters = total([leaf for i, leaf in enumerate(own) if i not in self.inputs])
-        device = "cuda" if self.on_cuda else "cpu"
-        choice = Choice(*times, self.bytes(own, sizes, mode, wanted), theirs, parameters, device)
+        device, budget = "cuda" if self.on_cuda else "cpu", self.options.memory
+        choice = Choice(*times, self.bytes(own, sizes, mode, wanted), theirs, parameters, device, budget=budget)
         if choice.needs_more_memory and choice.ours <= EVEN * choice.pytorch and self.on_cuda:
             # cuDNN may take as much again for itself as its tensors have (copies in another layout): what is allocated counts.
             needed = [allocated(lambda call=call: step(call, own), leaves[0]) for call in (ours, pytorch)]
-            choice = Choice(*times, *needed, parameters, device)
+            choice = Choice(*times, *needed, parameters, device, budget=budget)
         return choice
 
     def timed(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> tuple[list, object]:
