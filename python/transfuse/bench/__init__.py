@@ -3,8 +3,10 @@
 
 def main(arguments: list[str]) -> int:
     """`transfuse bench …`"""
-    from .driver import main as run
-
+    if any(word.split("=")[0] == "--models" for word in arguments):
+        from .networks import main as run
+    else:
+        from .driver import main as run
     return run(arguments)
 
 

@@ -15,7 +15,11 @@ from .record import environment, read, write
 
 
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="transfuse bench", description="Times models side by side with PyTorch.")
+    p = argparse.ArgumentParser(
+        prog="transfuse bench",
+        description="Times models side by side with PyTorch. (Whole networks of a file: transfuse bench --models FILE.py --help)",
+        allow_abbrev=False,
+    )
     p.add_argument("models", nargs="*", help="model files, or row ids as in --rows")
     p.add_argument(
         "--rows", default="", help="ids or groups, comma-separated: A,B,f1 | seeds | d | f | rows | whole | all"
