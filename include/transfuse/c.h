@@ -16,6 +16,8 @@ int64_t transfuse_hold(const char* text, uint64_t salt, char** error);
 void transfuse_release(int64_t handle);
 /* What was prepared of frozen parameters is prepared anew: they have changed. */
 void transfuse_forget_frozen(int64_t handle, char** error);
+// Program::products(), whose number the operators' mode then has: numbers in words, one for each leaf.
+int64_t transfuse_products(int64_t handle, const char* of_leaves, char** error);
 /* The derivation and the plan, readable. machine: "cpu" or "cuda". */
 char* transfuse_explain(const char* text, const char* machine, char** error);
 /* The same as JSON: steps, graphs, passes, flops and bytes. */

@@ -36,6 +36,7 @@ struct CallMode {
     Engine engine = Engine::cpu;
     int device = 0;  // CUDA ordinal
     Fp32Precision precision = Fp32Precision::strict;
+    int products = 0;       // where precision is tf32: what Program::products() gave for exceptions; 0: none
     bool freeze = false;    // parameters will not change
     bool inference = true;  // no gradient will be asked for
     bool keep = false;      // forward gives, behind its outputs, what backward then takes behind the gradients
@@ -81,6 +82,9 @@ public:
     std::vector<Type> kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes, Engine engine) const;
     // Parameters that were said not to change have changed: what was prepared of them is prepared anew.
     void forget_frozen();
+    // A number for CallMode::products. Of each leaf: 1 where its products are strict in forward, 2 where they are in the
+    // gradients of what it is convolved with, 4 where they are in its own gradient; or a sum of these.
+    int products(std::vector<uint8_t> of_leaves);
     // What forward() or, with a request, backward() would launch on a CUDA device of this architecture, as JSON
     // (src/emit/stated.h). Needs no device. Sizes that were stated before share their kernels with later ones, so a
     // program is for calls of one kind.
@@ -109,6 +113,7 @@ private:
     };
     Signature& signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                          const CallMode& mode) const;
+    std::vector<bool> strict(const CallMode& mode, int kinds);  // of each leaf, whether products() was told one of these
     bool put_number(Signature& signature) const;  // into the key; false: such parameters are new
     template <class Make>
     std::shared_ptr<const Instance> find(Signature& signature, const Make& make);
@@ -126,6 +131,8 @@ private:
 
     mutable std::mutex read_mutex_;
     mutable std::shared_ptr<const Read> read_;  // the graph as it was read last, where no hole is a size
+    std::mutex products_mutex_;
+    std::deque<std::vector<uint8_t>> products_;  // as products() was given them, which gives their places, counted from one
     mutable std::shared_mutex mutex_;
     std::mutex making_;
     Recent<std::vector<int64_t>, Entry, Hash> entries_;

@@ -108,16 +108,15 @@ def _decision(key: tuple, choice) -> str:
 
 
 def _precision(key: tuple, mode: int) -> str:
-    """TF32 is allowed: who uses it where. PyTorch may in some of a region's convolutions only; ours may in all or in none."""
+    """TF32 is allowed: which products PyTorch rounds, and ours with it."""
     forward = "TF32" if mode & library.TF32 else "full fp32"
     backward = "TF32" if mode & library.TF32_BACKWARD else "full fp32"
+    some = (
+        ", but for some convolutions" if mode & (library.TF32 | library.TF32_BACKWARD) and library.excepts(mode) else ""
+    )
     if key[0] & library.INFERENCE:
-        return f"{_call(key)}: PyTorch multiplies in {forward} here, at least in part, ours too"
-    if not mode & library.TF32:  # then ours does without it in backward as well
-        return (
-            f"{_call(key)}: PyTorch multiplies in full fp32 forward here, at least in part, ours forward and backward"
-        )
-    return f"{_call(key)}: PyTorch multiplies in {forward} forward, at least in part, and {backward} backward here, ours too"
+        return f"{_call(key)}: PyTorch multiplies in {forward} here{some}, ours too"
+    return f"{_call(key)}: PyTorch multiplies in {forward} forward and {backward} backward here{some}, ours too"
 
 
 def graph_report(cut: Cut, title: str) -> GraphReport:

@@ -43,6 +43,7 @@ def _load() -> ctypes.CDLL:
         ("transfuse_hold", ctypes.c_int64, (text, ctypes.c_uint64, error)),
         ("transfuse_release", None, (ctypes.c_int64,)),
         ("transfuse_forget_frozen", None, (ctypes.c_int64, error)),
+        ("transfuse_products", ctypes.c_int64, (ctypes.c_int64, text, error)),
         ("transfuse_explain", ctypes.c_void_p, (text, text, error)),
         ("transfuse_summary", ctypes.c_void_p, (text, text, error)),
         ("transfuse_stated", ctypes.c_void_p, (ctypes.c_int64, text, text, text, error)),
@@ -94,6 +95,17 @@ def define(text: str) -> int:
 def forget_frozen(handle: int) -> None:
     """What was prepared of frozen parameters is prepared anew."""
     _call(_core.transfuse_forget_frozen, handle)
+
+
+def products(handle: int, of_leaves: list[int]) -> int:
+    """What a mode with TF32 has of the leaves whose products are strict all the same: of each leaf 1 where that is in forward, 2 in the
+    gradients of what it is convolved with, 4 in its own gradient, or a sum of these."""
+    return _call(_core.transfuse_products, handle, _numbers(of_leaves)) << 16
+
+
+def excepts(mode: int) -> bool:
+    """Whether it is strict for some products."""
+    return mode >> 16 != 0
 
 
 def explain(text: str, machine: str = "cpu") -> str:

@@ -17,7 +17,7 @@ from transfuse.clock import allocated, fastest, fastest_on_device, step
 from transfuse.frozen import Frozen
 from transfuse.memory import peak_of, total
 from transfuse.questions import is_strided
-from transfuse.precision import allows_tf32, uses_tf32
+from transfuse.precision import Rounding, allows_tf32, rounding_of
 from transfuse.recent import MOST_SIZES, Recent
 from transfuse.trials import capturing, is_one_of_many, traced, unseen
 from transfuse.torch_private import is_exporting, is_grad_enabled
@@ -68,6 +68,7 @@ class Region:
     differentiable: int  # the first so many outputs; the others are statistics
     reach: list[list[int]]  # of each of those the leaves its gradient can flow to
     multiplied: list[int]  # the leaves whose gradients come out of a convolution's backward
+    weights: list[list[int]]  # of each convolution the leaves that its weight is made of
     options: object
     ops: list[str]
     failure: str | None = None
@@ -297,31 +298,35 @@ class Region:
     def as_pytorch_multiplies(self, key: tuple, leaves: tuple, grad: bool) -> int:
         """The mode of a call, without TF32 where PyTorch does without it though it is allowed."""
         mode, _, sizes, _ = key
-        if self.options.precision == "switches":
-            self.modes[key] = mode
-            return mode
-
-        def ours(leaves):
-            return library.run_detached(leaves, self.handle, sizes, mode)
-
-        settled = self.measured.near("mode", key)
+        settled = mode if self.options.precision == "switches" else self.measured.near("mode", key)
         if settled is None:
             if torch.cuda.is_current_stream_capturing():
                 return mode
             try:
                 wanted = [i for i in self.multiplied if grad and leaves[i].requires_grad]
                 with unseen():
-                    # Errors of these numbers; another process has others.
-                    compared = None if is_one_of_many() else ours
-                    forward, backward = uses_tf32(self.eager, leaves, sizes, wanted, compared)
-                # Backward computes the convolution again where it needs its sign: as exactly as PyTorch, which kept it.
-                backward = backward and forward
+                    settled = self.rounding_as(rounding_of(self.eager, leaves, sizes, wanted), mode)
             except RuntimeError:  # PyTorch cannot run it here, for want of memory say: the switches decide
-                forward = backward = True
-            settled = mode & ~(0 if forward else library.TF32) & ~(0 if backward else library.TF32_BACKWARD)
+                settled = mode
             self.measured.add("mode", key, settled)
         self.modes[key] = settled
         return settled
+
+    def rounding_as(self, found: list[Rounding], mode: int) -> int:
+        """A mode that allows TF32 as one that rounds what PyTorch's convolutions round."""
+        unnamed = [all(rounds) for weight, rounds in zip(self.weights, found) if not weight]
+        if len(found) != len(self.weights) or not all(unnamed):  # whose they are cannot be said
+            return mode & ~library.TF32 & ~library.TF32_BACKWARD
+        forward = any([rounds for rounds, *_ in found])
+        backward = any([any(rounds) for _, *rounds in found])
+        mode &= ~(0 if forward else library.TF32) & ~(0 if forward and backward else library.TF32_BACKWARD)
+        strict = [0] * self.leaf_count
+        for weight, rounds in zip(self.weights, found):
+            for leaf in weight:
+                strict[leaf] |= sum([1 << i for i, does in enumerate(rounds) if not does])
+        if forward and any(strict):
+            mode |= library.products(self.handle, strict)
+        return mode
 
     def choose(self, key: tuple, leaves: tuple, mode: int, grad: bool) -> Choice:
         choice = self.measured.near("choice", key)

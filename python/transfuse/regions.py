@@ -62,7 +62,13 @@ class Cut:
     )
 
     def become(self, other: Cut) -> None:
-        self.graph_module, self.regions, self.lines = other.graph_module, other.regions, other.lines
+        """What it can be cut into again stays."""
+        self.graph_module, self.regions, self.lines, self.notes = (
+            other.graph_module,
+            other.regions,
+            other.lines,
+            other.notes,
+        )
 
     def lost_to_sizes(self) -> bool:
         return any(line.reason and "only the call tells" in line.reason for line in self.lines)
@@ -283,8 +289,8 @@ def _replace(
     region = Region(
         name=name, text=text, example=example, eager=_eager(nodes, leaves, sizes, outputs, statistics),
         leaf_count=len(leaves), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
-        differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), multiplied=_multiplied(nodes, leaves), options=options,
-        ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
+        differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), multiplied=_multiplied(nodes, leaves),
+        weights=_weights(nodes, leaves), options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
     )  # fmt: skip
     graph_module.add_submodule(name, region.module())
     # After everything it reads, before everything that reads it: right after the last of its nodes' operands.
@@ -339,6 +345,15 @@ def _multiplied(nodes: list[Node], leaves: list[Node]) -> list[int]:
     flow = _flow(nodes, leaves)
     operands = [operand for node in nodes if is_convolution(node) for operand in node.args[:2]]
     return sorted(set().union(*(flow.get(operand, set()) for operand in operands)))
+
+
+def _weights(nodes: list[Node], leaves: list[Node]) -> list[list[int]]:
+    """Of each convolution, in their order, the leaves that its weight is made of: not those behind another convolution."""
+    made: dict[Node, set[int]] = {leaf: {i} for i, leaf in enumerate(leaves)}
+    for node in nodes:
+        sources = [] if is_convolution(node) else node.all_input_nodes
+        made[node] = set().union(*(made.get(source, set()) for source in sources))
+    return [sorted(made.get(node.args[1], ())) for node in nodes if is_convolution(node)]
 
 
 def _after_placeholders(graph: Graph, node: Node) -> Node:

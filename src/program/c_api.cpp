@@ -210,6 +210,14 @@ char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, cons
     });
 }
 
+int64_t transfuse_products(int64_t handle, const char* of_leaves, char** error) {
+    return guarded(error, int64_t{0}, [&] {
+        std::vector<uint8_t> told;
+        for (int64_t kinds : read_list(of_leaves)) told.push_back(static_cast<uint8_t>(kinds));
+        return static_cast<int64_t>(program(handle)->products(std::move(told)));
+    });
+}
+
 char* transfuse_describe(int64_t handle, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
         const std::shared_ptr<Program> found = program(handle);
@@ -232,7 +240,7 @@ char* transfuse_stated(int64_t handle, const char* leaves, const char* sizes, co
     return guarded(error, static_cast<char*>(nullptr), [&] {
         const StatedOptions asked = read_options(options);
         return copy(program(handle)->stated(read_views(leaves), read_list(sizes), asked.mode, asked.arch,
-                                           asked.multiprocessors, asked.gradient));
+                                            asked.multiprocessors, asked.gradient));
     });
 }
 

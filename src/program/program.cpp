@@ -17,7 +17,8 @@
 namespace transfuse {
 namespace {
 
-constexpr int64_t frozen_bit = 1 << 8;  // of the second number of a signature
+constexpr int forward_products = 1, backward_products = 2, own_products = 4;  // of Program::products()
+constexpr int64_t frozen_bit = 1 << 8;                                        // of the second number of a signature
 
 bool starts_word(std::string_view text, size_t at, std::string_view word) {
     return text.substr(at, word.size()) == word;
@@ -50,21 +51,18 @@ Machine machine_for(Engine engine) {
     return Machine::cpu(cores);
 }
 
-// graph_of(types): the rewritten graph for leaves of these types, again, by itself.
+// graph_of(types): the rewritten graph for leaves of these types, again, by itself. The options have the strides, and
+// what the mode does not say of products.
 template <class GraphOf>
-std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode,
-                                              std::vector<Sizes> leaf_strides, std::vector<Sizes> output_strides,
+std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode, cuda::Options options,
                                               Forms& forms, const std::shared_ptr<cuda::KnownKernels>& kernels,
                                               GraphOf graph_of) {
     auto instance = std::make_shared<Instance>();
     for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
-    instance->output_strides = std::move(output_strides);
+    instance->output_strides = options.output_strides;
     const LentPlan lent = forms.lend(rewritten, machine_for(mode.engine));
     const Plan& planned = *lent;
-    CompileOptions options;
     options.precision = mode.precision;
-    options.leaf_strides = std::move(leaf_strides);
-    options.output_strides = instance->output_strides;
     options.freeze = mode.freeze;
     options.device = mode.device;
     options.autotune = mode.autotune;
@@ -257,7 +255,8 @@ Program::Signature& Program::signature(std::span<const TensorView> leaves, std::
     key.push_back(0);  // the number
     key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
                   (mode.freeze ? frozen_bit : 0) | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
-                  int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16);
+                  int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16 |
+                  int64_t{mode.products} << 32);
     for (size_t i = 0; i < leaves.size(); ++i)
         append_signature(i < parameter_.size() && parameter_[i] ? parameters : key, leaves[i]);
     key.insert(key.end(), sizes.begin(), sizes.end());
@@ -333,15 +332,37 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
         // Where no tensor is channels last no result is, whatever is written.
         const Reading reading = read(leaves, sizes, std::ranges::any_of(leaves, channels_last));
         const Graph graph = reading.forward(mode);
-        std::vector<Sizes> output_strides =
-            output_layout(reading.written ? *reading.written : reading.lowered->graph, leaves);
-        for (size_t j = output_strides.size(); j < graph.outputs().size(); ++j)  // what is kept
-            output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
-        return make_instance(graph, mode, strides_of(leaves), std::move(output_strides), *forms_, kernels_,
+        cuda::Options options;
+        options.leaf_strides = strides_of(leaves);
+        options.output_strides = output_layout(reading.written ? *reading.written : reading.lowered->graph, leaves);
+        for (size_t j = options.output_strides.size(); j < graph.outputs().size(); ++j)  // what is kept
+            options.output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
+        options.strict_leaves = strict(mode, forward_products);
+        return make_instance(graph, mode, std::move(options), *forms_, kernels_,
                              [read = reading.read, mode](const std::vector<Type>& types) {
                                  return Reading(read, types, false).forward(mode);
                              });
     });
+}
+
+int Program::products(std::vector<uint8_t> of_leaves) {
+    if (of_leaves.size() != leaf_count()) throw Error("Program::products() takes a number for each leaf");
+    const std::lock_guard lock(products_mutex_);
+    const auto known = std::ranges::find(products_, of_leaves);
+    const auto place = known - products_.begin();
+    if (known == products_.end()) products_.push_back(std::move(of_leaves));
+    return static_cast<int>(place) + 1;
+}
+
+std::vector<bool> Program::strict(const CallMode& mode, int kinds) {
+    if (mode.products == 0) return {};
+    const std::lock_guard lock(products_mutex_);
+    if (mode.products < 0 || static_cast<size_t>(mode.products) > products_.size())
+        throw Error("a number that Program::products() did not give");
+    const std::vector<uint8_t>& told = products_[static_cast<size_t>(mode.products) - 1];
+    std::vector<bool> found;
+    for (const uint8_t leaf : told) found.push_back((leaf & kinds) != 0);
+    return found;
 }
 
 std::vector<bool> Program::outputs_channels_last(std::span<const TensorView> leaves,
@@ -376,12 +397,18 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     return find(signature, [&] {
         const Reading reading = read(leaves, sizes, true);
         const Graph graph = reading.backward(mode, request, gradients.size());
-        std::vector<Sizes> strides = strides_of(leaves);
-        for (const TensorView& view : gradients) strides.push_back(view.strides);
+        cuda::Options options;
+        options.leaf_strides = strides_of(leaves);
+        for (const TensorView& view : gradients) options.leaf_strides.push_back(view.strides);
         // A gradient has the layout of its leaf, as autograd's accumulation would make it.
-        std::vector<Sizes> output_strides;
-        for (ValueId leaf : request.wrt) output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
-        return make_instance(graph, mode, std::move(strides), std::move(output_strides), *forms_, kernels_,
+        for (ValueId leaf : request.wrt)
+            options.output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
+        // What backward computes of the forward again is as exact as that was.
+        options.strict_leaves = strict(mode, forward_products | backward_products);
+        const std::vector<bool> own = strict(mode, own_products);
+        for (ValueId leaf : request.wrt)
+            options.strict_outputs.push_back(!own.empty() && own[static_cast<size_t>(leaf)]);
+        return make_instance(graph, mode, std::move(options), *forms_, kernels_,
                              [read = reading.read, mode, request, of = leaves.size(),
                               given = gradients.size()](std::vector<Type> types) {
                                  types.resize(of);

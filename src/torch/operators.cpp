@@ -129,6 +129,7 @@ CallMode call_mode(int64_t mode, const Place& place, int64_t tf32 = mode_bits::t
     call.autotune = (mode & mode_bits::autotune) != 0;
     call.lean = (mode & mode_bits::lean) != 0;
     call.precision = (mode & tf32) != 0 ? Fp32Precision::tf32 : Fp32Precision::strict;
+    if (call.precision == Fp32Precision::tf32) call.products = static_cast<int>(mode >> mode_bits::products_shift);
     const bool on_cuda = place.type == aoti_torch_device_type_cuda();
     call.engine = on_cuda ? Engine::cuda : (mode & mode_bits::reference) != 0 ? Engine::reference : Engine::cpu;
     call.device = on_cuda ? place.index : 0;

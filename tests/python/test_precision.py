@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -33,23 +32,6 @@ def forgotten():
 
 def readings():
     return [torch._C._get_fp32_precision_getter(*switch) for switch in SWITCHES]
-
-
-@pytest.mark.parametrize("settings", list(itertools.product(("none", "ieee", "tf32"), repeat=3)))
-def test_switches_are_restored_as_they_were_set(settings, switches):
-    """What follows the switch above it follows it afterwards too."""
-    for switch, setting in zip(SWITCHES, settings):
-        torch._C._set_fp32_precision_setter(*switch, setting)
-    before, allowed = readings(), precision.allows_tf32()
-    with precision.without_tf32():
-        assert readings()[2] == "ieee" and precision.allows_tf32() == allowed
-    assert readings() == before
-    for switch, changed in itertools.product(SWITCHES[:2], ("tf32", "ieee", "none")):
-        torch._C._set_fp32_precision_setter(*switch, changed)
-        now = readings()
-        with precision.without_tf32():
-            pass
-        assert readings() == now
 
 
 @pytest.mark.versions
@@ -85,19 +67,6 @@ def test_a_model_is_captured_where_convolutions_alone_are_strict(switches, no_fa
     before, model, x = readings(), nn.ConvTranspose1d(3, 4, 3), torch.randn(2, 3, 5)
     assert torch.allclose(transfuse.optimize(model, (x,), never_slower=False)(x), model(x), atol=1e-6)
     assert readings() == before
-
-
-def test_other_threads_hear_what_the_switches_were_set_to(switches):
-    with ThreadPoolExecutor(1) as thread, precision.without_tf32():
-        assert thread.submit(precision.allows_tf32).result()
-
-
-def test_the_older_switch_is_restored(switches):
-    for allowed in (False, True):
-        torch._C._set_cudnn_allow_tf32(allowed)
-        with precision.without_tf32():
-            assert readings()[2] == "ieee"
-        assert torch.backends.cudnn.allow_tf32 is allowed is precision.allows_tf32()
 
 
 def test_the_switches_are_read_alike_in_any_order(switches, monkeypatch):
@@ -159,35 +128,53 @@ def test_whether_pytorch_uses_tf32_is_seen(forward, backward, chain, switches):
         return [nn.functional.gelu(y - 1e4) if chain == "saturated" else y.to(memory_format=torch.channels_last)]
 
     with Library(forward, backward):
-        assert precision.uses_tf32(eager, (x, w), (), [0, 1], None) == (forward, backward)
-        assert precision.uses_tf32(eager, (x, w), (), [], None) == (forward, False)
+        assert precision.rounding_of(eager, (x, w), (), [0, 1]) == [(forward, backward, backward)]
+        assert precision.rounding_of(eager, (x, w), (), [1]) == [(forward, True, backward)]
+        assert precision.rounding_of(eager, (x, w), (), []) == [(forward, True, True)]
     assert torch.equal(torch.random.get_rng_state(), drawn) and not torch.equal(state, drawn)
     assert x.grad is None and w.grad is None and precision.allows_tf32()
 
 
 @pytest.mark.parametrize("wide", [3, 5])
-def test_where_pytorch_uses_tf32_in_part(wide, switches):
-    """Two convolutions, TF32 in the wide one alone: ours does as well, in both, where that is as exact."""
-    torch.manual_seed(0)
-    leaves = torch.randn(2, 16, 12, 12), torch.randn(16, 16, 3, 3) / 12, torch.randn(16, 16, 5, 5) / 20
+def test_each_convolution_is_asked(wide, switches):
+    """Two, of which PyTorch rounds the wide one, forward, and the gradient of the other's weight: ours does the same."""
+    x, weights = torch.randn(2, 16, 12, 12), [nn.Parameter(torch.randn(16, 16, extent, extent)) for extent in (3, 5)]
 
-    def eager(x, first, second):
-        y = nn.functional.conv_transpose2d(nn.functional.conv_transpose2d(x, first), second)
-        return [y.to(memory_format=torch.channels_last), y.mean((0, 2, 3))]
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = weights
+
+        def forward(self, x):
+            return nn.functional.conv_transpose2d(nn.functional.conv_transpose2d(x, self.first).tanh(), 2 * self.second)
 
     class InPart(Library):
         def __torch_dispatch__(self, operator, types, arguments=(), named=None):
             if operator is torch.ops.aten.convolution.default:
                 self.rounds[operator] = arguments[1].shape[-1] == wide
+            if operator is torch.ops.aten.convolution_backward.default:
+                self.rounds[operator] = arguments[2].shape[-1] != wide
             return super().__torch_dispatch__(operator, types, arguments, named)
 
-    def everywhere(own):
-        with Library(True, True):
-            return [y.contiguous() for y in eager(*own)]
+    region = region_of(transfuse.optimize(Two(), x, never_slower=False))
+    leaves = x, *weights
+    assert [[leaves[i].shape[-1] for i in weight] for weight in region.weights] == [[3], [5]]
+    with InPart(True, True):
+        found = precision.rounding_of(region.eager, leaves, (), [1, 2])
+    assert found == [(wide == 3, True, wide != 3), (wide == 5, wide != 5, wide != 5)]
 
-    for ours, uses in ((everywhere, False), (lambda own: eager(*own), True)):
-        with InPart(True, True):
-            assert precision.uses_tf32(eager, leaves, (), [], ours) == (uses, False)
+    allowed = library.TF32 | library.TF32_BACKWARD
+    mode = region.rounding_as(found, allowed)
+    assert mode & allowed == allowed and library.excepts(mode) and mode == region.rounding_as(found, allowed)
+    assert region.rounding_as([(True,) * 3] * 2, allowed) == allowed
+    assert region.rounding_as([(False,) * 3] * 2, allowed) == 0
+    assert region.rounding_as([(True, False, False)] * 2, allowed) & allowed == library.TF32
+    with pytest.raises(library.CompileError, match="a number for each leaf"):
+        library.products(region.handle, [0])
+
+
+def region_of(model):
+    return next(iter(model.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
 
 
 def test_a_convolution_of_no_images_rounds_nothing():
@@ -227,7 +214,7 @@ def test_by_the_switches_alone(monkeypatch, switches):
     ours = transfuse.optimize(model, x, never_slower=False, precision="switches")
     region = next(iter(ours.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
     region.call_mode = lambda _, grad: library.TF32 | library.INFERENCE
-    monkeypatch.setattr(transfuse.region, "uses_tf32", None)
+    monkeypatch.setattr(transfuse.region, "rounding_of", None)
     seen, run = [], library.run_detached
     monkeypatch.setattr(library, "run_detached", lambda *a: (seen.append(a[3] & library.TF32), run(*a))[1])
     with torch.no_grad():
@@ -274,7 +261,8 @@ def test_a_backward_in_another_thread_is_not_waited_for_by_itself(switches):
 
     x, w = torch.randn(1, 3, 4, 4, requires_grad=True), torch.randn(3, 2, 3, 3, requires_grad=True)
     with uses_tf32:
-        assert precision.uses_tf32(lambda x, w: [Elsewhere.apply(x, w)], (x, w), (), [0, 1], None) == (True, True)
+        found = precision.rounding_of(lambda x, w: [Elsewhere.apply(x, w)], (x, w), (), [0, 1])
+    assert found == [(True, True, True)]
 
 
 def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
@@ -286,13 +274,13 @@ def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
     region.call_mode = lambda _, grad: allowed if grad else library.TF32 | library.INFERENCE
     probes, seen, capturing = [], [], [True]
 
-    def uses(eager, leaves, sizes, wanted, ours):
+    def rounding(eager, leaves, sizes, wanted):
         probes.append(len(wanted))
-        return False, True
+        return [(False, True, True)]
 
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
     run, run_backward = library.run_detached, library.run_backward
-    monkeypatch.setattr(transfuse.region, "uses_tf32", uses)
+    monkeypatch.setattr(transfuse.region, "rounding_of", rounding)
     monkeypatch.setattr(library, "run_detached", lambda *a: (seen.append(a[3] & allowed), run(*a))[1])
     monkeypatch.setattr(library, "run_backward", lambda *a: (seen.append(a[4] & allowed), run_backward(*a))[1])
     with torch.no_grad():
@@ -310,5 +298,5 @@ def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
     # What backward computes again must be as exact as the forward that PyTorch keeps.
     assert probes == [0, 0, 1] and seen[3:] == [0] * 2
     text = str(transfuse.report(ours))
-    assert "2×3×40×8 forward: PyTorch multiplies in full fp32 here, at least in part, ours too" in text
-    assert "with gradients: PyTorch multiplies in full fp32 forward" in text
+    assert "2×3×40×8 forward: PyTorch multiplies in full fp32 here, ours too" in text
+    assert "with gradients: PyTorch multiplies in full fp32 forward and full fp32 backward" in text

@@ -7,6 +7,7 @@
 
 #include "algebra/integer.h"
 #include "cuda/assemble/pass/pass_program.h"
+#include "cuda/assemble/products.h"
 #include "cuda/kernel/shares.h"
 #include "cuda/runtime/side_by_side.h"
 #include "transfuse/error.h"
@@ -34,8 +35,8 @@ void add_met(const Program& program, std::vector<bool>& met) {
 
 class Assembler {
 public:
-    Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
-              const DenseConfigs& configs, KnownKernels* known)
+    Assembler(const Plan& plan, const Options& options, const Target& target, bool aligned, const DenseConfigs& configs,
+              KnownKernels* known)
         : plan_(plan),
           graph_(plan.graph),
           options_(options),
@@ -279,7 +280,7 @@ private:
 
     const Plan& plan_;
     const Graph& graph_;
-    const CompileOptions& options_;
+    const Options& options_;
     const Target target_;
     const DenseConfigs& configs_;
     const std::vector<bool> parameters_;
@@ -293,18 +294,20 @@ private:
 
 }  // namespace
 
-Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+Assembly assemble(const Plan& plan, const Options& options, const Target& target, bool aligned,
                   const DenseConfigs& configs, KnownKernels* known) {
     const std::optional<Plan> shares = with_shares(plan);
     return Assembler(shares ? *shares : plan, options, target, aligned, configs, known).run();
 }
 
-std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
-                                    const CompileOptions& options, const Target& target, bool aligned, size_t most) {
+std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly, const Options& options,
+                                    const Target& target, bool aligned, size_t most) {
     if (plan.passes[pass].kind != PassKind::dense || target.general_only) return {};
     const std::optional<Plan> shares = with_shares(plan);
     const Plan& seen = shares ? *shares : plan;
-    return dense_configs({seen, seen.passes[pass], assembly.strides, options.precision, target, aligned, ""}, most);
+    const Pass& own = seen.passes[pass];
+    const Fp32Precision precision = precision_of(seen.graph, own.anchor, options);
+    return dense_configs({seen, own, assembly.strides, precision, target, aligned, ""}, most);
 }
 
 }  // namespace transfuse::cuda

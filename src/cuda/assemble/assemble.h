@@ -2,6 +2,7 @@
 // without one.
 #pragma once
 
+#include "cuda/assemble/options.h"
 #include "cuda/kernel/kernel.h"
 #include "cuda/memory/placement.h"
 #include "cuda/sizes/known.h"
@@ -20,10 +21,10 @@ struct Assembly {
 
 // aligned: leaves and outputs begin on 16-byte boundaries. configs: dense configurations to take instead of the
 // heuristic's. known: kernels that other sizes of the program were given.
-Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+Assembly assemble(const Plan& plan, const Options& options, const Target& target, bool aligned,
                   const DenseConfigs& configs = {}, KnownKernels* known = nullptr);
 // Configurations worth a try for a dense pass of an assembled plan, best estimate first.
-std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
-                                    const CompileOptions& options, const Target& target, bool aligned, size_t most);
+std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly, const Options& options,
+                                    const Target& target, bool aligned, size_t most);
 
 }  // namespace transfuse::cuda

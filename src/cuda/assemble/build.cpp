@@ -51,7 +51,7 @@ std::vector<Outcome> compile_each(Assembly& assembly, int arch, const Compiler& 
 
 }  // namespace
 
-Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+Assembly assemble_compiled(const Plan& plan, const Options& options, const Target& target, bool aligned,
                            DenseConfigs configs, const Compiler& compile, KnownKernels* known) {
     std::map<size_t, std::set<std::string>> refused;  // per pass
     std::set<size_t> portable;                        // passes that went on to the portable family

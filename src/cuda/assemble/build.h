@@ -14,7 +14,7 @@ using Compiler = std::function<std::shared_ptr<const Binary>(const Source&, int 
 // Assembles and compiles, several kernels at a time. Where a dense kernel does not compile, or spills registers beyond
 // reason, the pass's next best configuration is taken, with one warning for each; then the portable family,
 // at last the general kernel. What was compiled is remembered in `known`.
-Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+Assembly assemble_compiled(const Plan& plan, const Options& options, const Target& target, bool aligned,
                            DenseConfigs configs = {}, const Compiler& compile = compiled,
                            KnownKernels* known = nullptr);
 

@@ -49,7 +49,7 @@ void forget_what_is_ready(Assembly& assembly) {
     for (BoundLaunch& bound : assembly.launches) forget(bound.launch.arguments), forget(bound.addresses);
 }
 
-std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned,
+std::unique_ptr<Loaded> load(const Plan& plan, const Options& options, const Device& device, bool aligned,
                              KnownKernels* known) {
     auto result = std::make_unique<Loaded>(device);
     Loaded& loaded = *result;
@@ -72,7 +72,7 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
 
 class CudaExecutable final : public Executable {
 public:
-    CudaExecutable(const Plan& plan, CompileOptions options, std::shared_ptr<KnownKernels> known, PlanAgain again)
+    CudaExecutable(const Plan& plan, Options options, std::shared_ptr<KnownKernels> known, PlanAgain again)
         : again_(std::move(again)),
           device_(device(options.device)),
           known_(std::move(known)),
@@ -131,7 +131,7 @@ public:
     }
 
 private:
-    static CompileOptions without_strides(CompileOptions options) {
+    static Options without_strides(Options options) {
         options.leaf_strides = std::vector<Sizes>(), options.output_strides = std::vector<Sizes>();
         return options;
     }
@@ -167,7 +167,7 @@ private:
         auto aligned = [](const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data) % 16 == 0; };
         if (std::ranges::all_of(leaves, aligned) && std::ranges::all_of(outputs, aligned)) return *aligned_;
         std::call_once(unaligned_once_, [&] {
-            CompileOptions options = options_;
+            Options options = options_;
             options.leaf_strides = leaves_.strides(), options.output_strides = outputs_.strides();
             unaligned_ = load(again_(leaves_.types()), options, device_, false, known_.get());
         });
@@ -218,7 +218,7 @@ private:
     const std::shared_ptr<KnownKernels> known_;
     const std::unique_ptr<Loaded> aligned_;
     const Layouts leaves_, outputs_;
-    const CompileOptions options_;  // without strides, which the layouts tell
+    const Options options_;  // without strides, which the layouts tell
     std::unique_ptr<Loaded> unaligned_;
     std::once_flag unaligned_once_;
 };
@@ -229,7 +229,7 @@ std::unique_ptr<Executable> compile_cuda(const Plan& plan, const CompileOptions&
     return cuda::compile_knowing(plan, options, nullptr, [plan](const std::vector<Type>&) { return plan; });
 }
 
-std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, CompileOptions options,
+std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, Options options,
                                                   std::shared_ptr<KnownKernels> known, PlanAgain again) {
     const std::string reason = cuda_unavailable_reason();
     if (!reason.empty()) fail("compile_cuda: ", reason);

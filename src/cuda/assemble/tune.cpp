@@ -130,7 +130,7 @@ private:
 };
 
 // The fastest configuration of a pass; empty where nothing could be measured.
-std::string measured(const Plan& plan, size_t pass, const Assembly& assembly, const CompileOptions& options,
+std::string measured(const Plan& plan, size_t pass, const Assembly& assembly, const Options& options,
                      const Target& target, bool aligned, Bench& bench) {
     const std::vector<std::string> texts = configs_of(plan, pass, assembly, options, target, aligned, candidates);
     std::vector<Assembly> assemblies(texts.size());
@@ -172,7 +172,7 @@ std::string tuning_key(const Plan& plan, size_t pass, const Assembly& assembly, 
     return key;
 }
 
-DenseConfigs tuned_configs(const Plan& plan, const CompileOptions& options, const Target& target, const Device& device,
+DenseConfigs tuned_configs(const Plan& plan, const Options& options, const Target& target, const Device& device,
                            bool aligned) {
     DenseConfigs configs;
     std::unique_ptr<Bench> bench;

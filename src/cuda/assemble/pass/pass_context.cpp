@@ -1,5 +1,6 @@
 #include "cuda/assemble/pass/pass_context.h"
 
+#include "cuda/assemble/products.h"
 #include "cuda/dense/frame.h"
 
 namespace transfuse::cuda {
@@ -8,7 +9,7 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
     return {context.plan,
             pass,
             context.placement.strides(),
-            context.options.precision,
+            precision_of(context.plan.graph, pass.anchor, context.options),
             context.target,
             context.aligned,
             config,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/assemble/options.h"
 #include "cuda/memory/placement.h"
 #include "cuda/sizes/known.h"
 
@@ -12,7 +13,7 @@ namespace transfuse::cuda {
 
 struct PassContext {
     const Plan& plan;
-    const CompileOptions& options;
+    const Options& options;
     const Target& target;
     bool aligned;                         // leaves and outputs begin on 16-byte boundaries
     const std::vector<bool>& parameters;  // per value: depends on parameters alone
