@@ -244,6 +244,7 @@ def _through_inductor(result: Cut | None, graph_module: torch.fx.GraphModule, ex
     if result is not None and result.regions:
         try:
             made = choice.chosen(result, example_inputs, wants, settings, inductor.graphs_calls(settings))
+            result.again = None  # with the graph that it holds
             if result.regions:
                 inductor.keep_sources(made, graph_module)
                 return inductor.compiled(made, example_inputs, settings)

@@ -19,6 +19,7 @@ from transfuse.clock import fastest_on_device, step
 from transfuse.direct import region_of
 from transfuse.region import EVEN, Region
 from transfuse.regions import Cut
+from transfuse.translate import value_of
 from transfuse.trials import is_one_of_many, unseen
 
 
@@ -51,6 +52,30 @@ def chosen(cut: Cut, values: list, wants: list[bool], settings: dict, own_memory
     return inductor.with_operators(cut.graph_module, wants, own_memory)
 
 
+def whole(cut: Cut, parameters: int, mode: str | None, own_results: bool):
+    """A cut graph of optimize() as a function that torch.compile compiles at its first calls; its inputs begin with so many parameters
+    and buffers. `own_results`: what it gives lies in no CUDA graph's memory."""
+    settings, found = inductor.patches(mode), {}
+    graphs = inductor.graphs_calls(settings)
+    values = [value_of(node) for node in cut.graph_module.graph.nodes if node.op == "placeholder"]
+
+    def run(*inputs):
+        wants = [torch.is_grad_enabled() and isinstance(a, torch.Tensor) and a.requires_grad for a in inputs]
+        call = found.get(any(wants))
+        if call is None:
+            own = cut.again({})
+            made = chosen(own, values, wants, settings, graphs)
+            call = found[any(wants)] = torch.compile(made, options=settings)
+            cut.become(own)
+        if graphs:  # they lie still, and are not copied
+            for held in inputs[:parameters]:
+                torch._dynamo.mark_static_address(held, guard=False)
+        results = call(*inputs)
+        return [r.clone() if isinstance(r, torch.Tensor) else r for r in results] if own_results else results
+
+    return run
+
+
 def _question(cut: Cut, values: list, wants: list[bool], settings: dict) -> str:
     tensors = [v for v in values if isinstance(v, torch.Tensor)]
     told = [f"{t.dtype}{[made_up.hint(n) for n in (*t.shape, *t.stride())]}" for t in tensors]
@@ -81,15 +106,20 @@ def _compared(cut: Cut, values, wants, settings, own_memory: bool) -> Chosen:
     names = [name for region in cut.regions for name in _convolutions(region)]
     alone = cut.again(dict.fromkeys(names, "Inductor alone is faster"))
     ours = cut.again(found.left) if found.left else cut
-    if ours.regions:
+    if not ours.regions:
+        return found
+    graphs = [inductor.with_operators(each.graph_module, wants, own_memory) for each in (ours, alone)]
+    try:
         inputs = [_like(value, wanted) for value, wanted in zip(values, wants, strict=True)]
-        graphs = [inductor.with_operators(each.graph_module, wants, own_memory) for each in (ours, alone)]
         calls = [candidates.version(graph, inputs, settings) for graph in graphs]
         like = next(a for a in inputs if isinstance(a, torch.Tensor))
         mine, theirs = fastest_on_device([lambda call=call: step(call, inputs) for call in calls], like)
-        found.notes.append(f"the whole: with ours {_ms(mine)}, Inductor alone {_ms(theirs)}")
-        if mine > EVEN * theirs:
-            found.left = dict.fromkeys(names, "Inductor alone is faster")
+    except Exception as error:  # made-up inputs may be none that it takes
+        found.notes.append(f"the whole: not compared ({fallback.first_line(error)})")
+        return found
+    found.notes.append(f"the whole: with ours {_ms(mine)}, Inductor alone {_ms(theirs)}")
+    if mine > EVEN * theirs:
+        found.left = dict.fromkeys(names, "Inductor alone is faster")
     return found
 
 
@@ -111,7 +141,12 @@ def _compare(region: Region, arguments: tuple[tuple, tuple], settings: dict, fou
         found.left |= dict.fromkeys(names, "ours cannot run")
         return
     told = f"ours {_ms(choice.ours)}{', more memory' if choice.needs_more_memory else ''}, Inductor's {_ms(choice.pytorch)}"
-    left, mixed = _cheapest(region, theirs, leaves, sizes) if len(names) > 1 else ({}, float("inf"))
+    left, mixed = {}, float("inf")
+    if len(names) > 1:
+        try:
+            left, mixed = _cheapest(region, theirs, leaves, sizes)
+        except Exception as error:
+            told += f", its convolutions not compared ({fallback.first_line(error)})"
     best = min(choice.ours, choice.pytorch) if not choice.needs_more_memory else choice.pytorch
     found.notes.append(
         f"{region.name}: {told}" + (f", the faster of both for each convolution {_ms(mixed)}" if left else "")

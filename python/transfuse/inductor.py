@@ -33,29 +33,6 @@ def compiled(graph_module: GraphModule, example_inputs: list, settings: dict):
     return compile_fx(graph_module, example_inputs, config_patches=settings)
 
 
-def whole(cut, parameters: int, mode: str | None):
-    """A cut graph of optimize() as a function that torch.compile compiles at its first calls; its inputs begin with so many parameters
-    and buffers."""
-    from transfuse.choice import chosen
-
-    settings, found = patches(mode), {}
-    graphs = graphs_calls(settings)
-    values = [value_of(node) for node in cut.graph_module.graph.nodes if node.op == "placeholder"]
-
-    def run(*inputs):
-        wants = [torch.is_grad_enabled() and isinstance(a, torch.Tensor) and a.requires_grad for a in inputs]
-        call = found.get(any(wants))
-        if call is None:
-            made = chosen(cut, values, wants, settings, graphs)
-            call = found[any(wants)] = torch.compile(made, options=settings)
-        if graphs:  # they lie still, and are not copied
-            for held in inputs[:parameters]:
-                torch._dynamo.mark_static_address(held, guard=False)
-        return call(*inputs)
-
-    return run
-
-
 def graphs_calls(settings: dict) -> bool:
     """Whether Inductor records calls in CUDA graphs."""
     from torch._inductor import config

@@ -130,6 +130,7 @@ def optimize(
     memory: float = 1.5,
     rest: str = "eager",
     mode: str | None = None,
+    graphs: bool = False,
     engine: str = "auto",
 ) -> nn.Module:
     """The model with its regions run by Transfuse: same signature, the same Parameter and buffer objects, the same state_dict.
@@ -145,13 +146,14 @@ def optimize(
     memory           where a region of ours is faster, it may take so many times PyTorch's peak
     rest, mode       who runs what is not ours: PyTorch's operators as they are ("eager"), or Inductor, with one of torch.compile's modes
                      ("inductor": the first call takes longer)
+    graphs           calls are recorded in CUDA graphs and replayed (rest="inductor", mode="reduce-overhead"); results are the caller's own
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"transfuse.optimize: model must be a torch.nn.Module, got {type(model).__name__}")
     options = Options(
         freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=torch_executed_ops,
         min_block_size=min_block_size, never_slower=never_slower, autotune=autotune,
-        precision=precision, memory=memory, rest=rest, mode=mode, engine=engine,
+        precision=precision, memory=memory, rest=rest, mode=mode, graphs=graphs, engine=engine,
     )  # fmt: skip
     if isinstance(model, torch.jit.ScriptModule):
         # No class of its own says what it computes, nor can one be put before it.

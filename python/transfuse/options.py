@@ -21,6 +21,7 @@ class Options:
     memory: float = 1.5  # how many times PyTorch's peak a region of ours may take where it is faster
     rest: str = "eager"  # who runs what is not ours: "inductor" or "eager"
     mode: str | None = None  # of torch.compile, for Inductor
+    graphs: bool = False  # calls are CUDA graphs
     engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
 
     def __post_init__(self):
@@ -40,6 +41,8 @@ class Options:
             raise ValueError(f"transfuse: memory takes how many times PyTorch's peak is allowed, got {self.memory!r}")
         if self.rest not in ("inductor", "eager"):
             raise ValueError(f"transfuse: unknown rest {self.rest!r}; known: inductor, eager")
+        if self.graphs:
+            self.rest, self.mode = "inductor", self.mode or "reduce-overhead"
         if self.mode is not None:
             from torch._inductor import list_mode_options
 

@@ -8,7 +8,7 @@ import weakref
 import torch
 from torch import nn
 
-from transfuse import fallback, inductor, library
+from transfuse import choice, fallback, library
 from transfuse.capture import Capture
 from transfuse.direct import alone, direct
 from transfuse.guards import Watch
@@ -29,7 +29,7 @@ class Entry:
     def __init__(self, captured: Capture, result: Cut):
         self.capture, self.cut = captured, result
         self.run = self._runs()
-        self.alone = alone(result.graph_module)
+        self.alone = None if result.options.graphs else alone(result.graph_module)
         self.flags: list = []  # the training flags it was captured with
         self.spec = None
         self.places: list = []  # where constants of the graph were found in the module
@@ -41,7 +41,7 @@ class Entry:
     def _runs(self):
         options = self.cut.options
         if options.rest == "inductor" and not self.capture.has_parts:
-            return inductor.whole(self.cut, len(self.capture.sources), options.mode)
+            return choice.whole(self.cut, len(self.capture.sources), options.mode, options.graphs)
         return direct(self.cut.graph_module)
 
     def bind(self, module: nn.Module) -> Bound:

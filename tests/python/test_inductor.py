@@ -89,7 +89,9 @@ def test_where_pytorch_may_round_to_tf32(no_fallback, monkeypatch):
     asked = []
     own = region.Region.call_mode
     monkeypatch.setattr(region.Region, "call_mode", lambda *a: own(*a) | library.TF32 | library.TF32_BACKWARD)
-    monkeypatch.setattr(region, "uses_tf32", lambda eager, leaves, *_: asked.append(len(leaves)) or (False, False))
+    monkeypatch.setattr(
+        region, "rounding_of", lambda eager, leaves, *_: asked.append(len(leaves)) or [(False,) * 3] * 2
+    )
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     model = Network()
     plain, ours = copy.deepcopy(model).double(), compiled(model)
@@ -245,6 +247,18 @@ def test_optimize(no_fallback):
     ours = transfuse.optimize(model, (x,), rest="inductor", never_slower=False)
     for size in (5, 8):
         assert_same(ours, plain, torch.randn(2, 3, size, 6))
+
+
+def test_results_of_graphs_are_the_callers(no_fallback):
+    """Also where all is one region."""
+    model, x = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()), torch.randn(2, 3, 5, 6)
+    ours = transfuse.optimize(model, (x,), graphs=True, never_slower=False)
+    with torch.no_grad():
+        first, second = ours(x), ours(2 * x)
+        assert first.data_ptr() != second.data_ptr()
+        for result, given in ((first, x), (second, 2 * x)):
+            assert torch.allclose(result, model(given), atol=1e-5)
+    assert ours._transfuse.options.mode == "reduce-overhead"
 
 
 def test_options():
