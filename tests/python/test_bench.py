@@ -14,7 +14,21 @@ import torch
 from bench_sample import sample
 
 from transfuse.emit import File
-from transfuse.bench import accuracy, compare, driver, figures, page, peers, record, rows, table, timing, worker
+from transfuse.bench import (
+    accuracy,
+    compare,
+    driver,
+    figures,
+    network,
+    networks,
+    page,
+    peers,
+    record,
+    rows,
+    table,
+    timing,
+    worker,
+)
 
 ROW = '''
 """A small decoder piece"""
@@ -359,3 +373,76 @@ def test_everything_drawn_lies_on_its_canvas():
         for x, w in re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', svg):
             assert float(x) + float(w) <= width - 60
         assert all(0 <= float(x) <= width for x in re.findall(r' c?x[12]?="(-?[\d.]+)"', svg))
+
+
+NETWORK_FILE = """
+import torch
+from torch import nn
+def tiny():
+    return nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.ReLU()), (torch.randn(1, 3, 8, 8),)
+def missing():
+    import not_there_at_all
+def broken():
+    return nn.Linear(3, 4), {"input": torch.randn(1, 5)}
+NETWORKS = {"tiny": tiny, "missing": missing, "broken": broken}
+"""
+
+
+@pytest.fixture
+def network_file(tmp_path):
+    (tmp_path / "networks.py").write_text(NETWORK_FILE)
+    return tmp_path / "networks.py"
+
+
+def test_networks_run_alone_in_processes(network_file, tmp_path, capsys):
+    """What fails is named, what is not installed is skipped by name, and a second process finds what the first one left."""
+    words = ["--models", str(network_file), "--device", "cpu", "--ways", "optimize,eager", "--seconds", "0.01"]
+    assert networks.main([*words, "--json", str(tmp_path / "r.json")]) == 1
+    text, rows = capsys.readouterr().out, json.loads((tmp_path / "r.json").read_text())["rows"]
+    tiny, missing, failed = rows
+    assert missing == {"id": "missing", "skipped": "not_there_at_all is not installed"}
+    assert failed["ways"]["eager"]["failed"].startswith("RuntimeError: mat1 and mat2")
+    ours, eager = tiny["ways"]["optimize"], tiny["ways"]["eager"]
+    assert ours["taken"] == 2 and ours["left"] == 0 and "region_0" in ours["report"]
+    assert ours["second_process_s"] > 0 and "second_process_s" not in eager
+    for found in (ours, eager):
+        assert found["device_ms"] > 0 and found["wall_ms"] > 0 and found["peak_bytes"] >= 4 * 17 * 17 * 4
+        assert 0 < found["error"] < 1e-6
+    assert "| tiny |" in text and "Skipped: missing" in text and "**wrong**" not in text
+
+
+def test_networks_are_built_alike_in_every_process(network_file):
+    make = network.load(network_file)["tiny"]
+    (one, (x,)), (two, (y,)) = (
+        network.built(make, "cpu", torch.float32),
+        network.built(make, "cpu", torch.float64, True),
+    )
+    assert torch.equal(one[0].weight.double(), two[0].weight) and torch.equal(x.double(), y)
+    assert y.is_contiguous(memory_format=torch.channels_last) and two[0].weight.dtype is torch.float64
+    step = network.call_of(one, (x,), backward=True)
+    assert len(step()) == 3 and all(p.grad is None for p in one.parameters())
+
+
+def test_a_file_of_networks_says_which_are_behind():
+    def row(name, ours, theirs, error=1e-7):
+        found = {"wall_ms": 1.0, "peak_bytes": 1e6, "first_s": 1.0, "error": 1e-7}
+        ways = {"eager": {**found, "device_ms": 9.0}, "compile": {**found, "device_ms": theirs}}
+        return {
+            "id": name,
+            "ways": ways | {"transfuse": {**found, "device_ms": ours, "error": error, "taken": 3, "left": 1}},
+        }
+
+    report = {"precision": "fp32", "backward": False, "device_kind": "cpu", "commit": "c", "date": "d", "command": "x"}
+    report |= {
+        "versions": {"torch": "2"},
+        "rows": [row("ahead", 1.0, 2.0), row("even", 1.02, 1.0), row("behind", 2.0, 1.0, 1.0)],
+    }
+    text = networks.markdown(report)
+    assert "**2.00×**" in text and "more than 3 %: behind." in text and text.count("**wrong**") == 1
+
+
+def test_public_networks_are_listed():
+    """Their packages need not be installed."""
+    made = network.load(Path(__file__).resolve().parents[2] / "bench" / "networks.py")
+    model, inputs = made["dcgan"]()
+    assert len(made) > 15 and model(*inputs).shape == (128, 3, 64, 64)
