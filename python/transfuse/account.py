@@ -57,6 +57,7 @@ class Report:
             where = max([len(line.module) for line in graph.lines] + [6])
             for line in graph.lines:
                 what = line.taken or (line.reason if line.idle else f"PyTorch: {line.reason}")
+                what += f" ({line.compared})" if line.compared else ""
                 out.append(f"  {line.op:<{width}}  {line.module or '(model)':<{where}}  {what}")
             out += [f"  {note}" for note in graph.notes]
             for region in graph.regions:

@@ -28,6 +28,7 @@ class Chosen:
     """By the names of convolutions."""
 
     left: dict[str, str] = field(default_factory=dict)  # to Inductor, and why
+    compared: dict[str, str] = field(default_factory=dict)  # with what stands behind each
     lean: list[str] = field(default_factory=list)  # ours without scratch memory for the sake of speed
     notes: list[str] = field(default_factory=list)
 
@@ -47,6 +48,8 @@ def chosen(cut: Cut, values: list, wants: list[bool], settings: dict, own_memory
         if found.left:
             cut.become(cut.again(found.left))
         cut.notes = found.notes
+        for line in cut.lines:
+            line.compared = found.compared.get(line.node)
         for region in cut.regions:
             region.lean = not set(found.lean).isdisjoint(_convolutions(region))
     return inductor.with_operators(cut.graph_module, wants, own_memory)
@@ -141,10 +144,10 @@ def _compare(region: Region, arguments: tuple[tuple, tuple], settings: dict, fou
         found.left |= dict.fromkeys(names, "ours cannot run")
         return
     told = f"ours {_ms(choice.ours)}{', more memory' if choice.needs_more_memory else ''}, Inductor's {_ms(choice.pytorch)}"
-    left, mixed = {}, float("inf")
+    left, mixed = set(), float("inf")
     if len(names) > 1:
         try:
-            left, mixed = _cheapest(region, theirs, leaves, sizes)
+            left, mixed = _cheapest(region, theirs, leaves, sizes, found.compared)
         except Exception as error:
             told += f", its convolutions not compared ({fallback.first_line(error)})"
     best = min(choice.ours, choice.pytorch) if not choice.needs_more_memory else choice.pytorch
@@ -152,28 +155,31 @@ def _compare(region: Region, arguments: tuple[tuple, tuple], settings: dict, fou
         f"{region.name}: {told}" + (f", the faster of both for each convolution {_ms(mixed)}" if left else "")
     )
     if 0 < len(left) < len(names) and mixed < candidates.CLEAR * best:
-        found.left |= left
+        found.left |= dict.fromkeys(left, "Inductor is faster")
     elif not choice.takes_ours:
         found.left |= dict.fromkeys(names, f"of its region {told}")
     elif choice.lean:
         found.lean += names
 
 
-def _cheapest(region: Region, theirs, leaves: tuple, sizes: tuple) -> tuple[dict[str, str], float]:
+def _cheapest(region: Region, theirs, leaves: tuple, sizes: tuple, compared: dict[str, str]) -> tuple[set[str], float]:
     """The convolutions that Inductor runs faster with what stands behind them; the seconds of the faster of both for all of them."""
     graph = candidates.with_values(region, leaves, sizes)
     spans = candidates.spans(theirs, leaves, leaves[0])
     ours = candidates.times_alone(region, graph, [leaf.requires_grad for leaf in leaves])
-    left, total = {}, 0.0
+    left, total = set(), 0.0
     for node in graph.graph.nodes:
         if not regions.is_convolution(node):
             continue
         there, here = spans.get(candidates.problem_of(node), float("inf")), ours.get(node, float("inf"))
         total += min(here, there)
+        compared[node.meta["name"]] = f"ours {_ms(here)}, Inductor's {_ms(there)}"
         if there < candidates.CLEAR * here:
-            left[node.meta["name"]] = f"ours {_ms(here)}, Inductor's {_ms(there)}"
+            left.add(node.meta["name"])
     return left, total
 
 
 def _ms(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "not seen"
     return f"{1e3 * seconds:.3g} ms"

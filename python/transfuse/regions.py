@@ -44,6 +44,8 @@ class Line:
     taken: str | None  # name of the region
     reason: str | None = None
     idle: bool = False  # a constant, or only renames what a region made: nothing is computed
+    node: str = ""
+    compared: str | None = None  # times that decided of it
 
     @property
     def left(self) -> bool:
@@ -235,7 +237,7 @@ def _lines(verdicts, where) -> list[Line]:
     for node, refusal in verdicts.items():
         if KEPT in node.meta:
             kept = node.meta[KEPT]
-            lines.append(Line(kept.title, kept.path, None, refusal))
+            lines.append(Line(kept.title, kept.path, None, refusal, node=node.name))
             continue
         if node.target is operator.getitem or not isinstance(node.target, (OpOverload, HigherOrderOperator)):
             continue
@@ -246,7 +248,7 @@ def _lines(verdicts, where) -> list[Line]:
         taken = where.get(node)
         idle = not taken and (not refusal or "number" in node.meta)
         why = None if taken else refusal or "only a view of what a region made"
-        lines.append(Line(op_name(node), module_of(node), taken, why, idle))
+        lines.append(Line(op_name(node), module_of(node), taken, why, idle, node.name))
     return lines
 
 
