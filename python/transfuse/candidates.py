@@ -117,7 +117,6 @@ def with_values(region, leaves: tuple, sizes: tuple) -> GraphModule:
             copies[node] = copies[node.args[0]]  # (the statistics themselves are small beside it)
         else:
             copies[node] = graph.node_copy(node, copies.__getitem__)
-            copies[node].meta = {"name": node.name}
     made = GraphModule(region.eager, graph)
     with fake, torch.no_grad():
         _Values(made).run(*inputs)
@@ -162,8 +161,15 @@ def alone(graph_module: GraphModule, nodes: list[Node]) -> GraphModule:
     return GraphModule(graph_module, graph)
 
 
-def times_alone(region, graph_module: GraphModule, wants: list[bool]) -> dict[Node, float]:
-    """Seconds that ours takes for each convolution of a region with its part of the chain; no entry where that cannot be taken alone."""
+def question(region, leaves: tuple, sizes: tuple) -> tuple:
+    """Regions of which this is equal take equally long."""
+    layouts = tuple([(leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad) for leaf in leaves])
+    return region.form, layouts, sizes, tuple(region.inputs)
+
+
+def times_alone(region, graph_module: GraphModule, wants: list[bool], alike: dict[tuple, float]) -> dict[Node, float]:
+    """Seconds that ours takes for each convolution of a region with its part of the chain; no entry where that cannot be taken alone.
+    `alike`: what was timed before."""
     nodes = list(graph_module.graph.nodes)
     differentiable = made_up.differentiable(nodes, wants)
     inputs = [node for node in nodes if node.op == "placeholder"]
@@ -172,7 +178,6 @@ def times_alone(region, graph_module: GraphModule, wants: list[bool]) -> dict[No
         region.options, never_slower=False, rest="eager", min_block_size=1, require_full_compilation=False
     )
     found: dict[Node, float] = {}
-    alike: dict[tuple, float] = {}
     for convolution, part in parts(graph_module).items():
         wanted = {node.name for node in differentiable}
         cut = regions.cut(alone(graph_module, part), parameters, options)
@@ -185,7 +190,7 @@ def times_alone(region, graph_module: GraphModule, wants: list[bool]) -> dict[No
                 continue
             wants_own = {node for node in call.args if node.name in wanted}
             leaves, sizes = made_up.arguments(call, own.leaf_count, wants_own)
-            key = own.text, tuple([(leaf.shape, leaf.stride(), leaf.dtype, leaf.requires_grad) for leaf in leaves])
+            key = question(own, leaves, sizes)
             if key not in alike:
                 grad = any([leaf.requires_grad for leaf in leaves])
                 given, ours = own.timed(leaves, sizes, own.settled_mode(leaves, sizes, grad), grad)

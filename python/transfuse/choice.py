@@ -23,6 +23,9 @@ from transfuse.translate import value_of
 from transfuse.trials import is_one_of_many, unseen
 
 
+FAR = 0.75  # of Inductor's time for a region: so far ahead, nothing is gained by leaving some of it
+
+
 @dataclass
 class Chosen:
     """By the names of convolutions."""
@@ -99,11 +102,20 @@ def _convolutions(region: Region) -> list[str]:
 def _compared(cut: Cut, values, wants, settings, own_memory: bool) -> Chosen:
     nodes = list(cut.graph_module.graph.nodes)
     differentiable = made_up.differentiable(nodes, wants)
-    found = Chosen()
+    found, known, parts = Chosen(), {}, {}
     for node in nodes:
         region = region_of(cut.graph_module, node)
-        if region is not None:
-            _compare(region, made_up.arguments(node, region.leaf_count, differentiable), settings, found)
+        if region is None:
+            continue
+        leaves, sizes = made_up.arguments(node, region.leaf_count, differentiable)
+        question, names = candidates.question(region, leaves, sizes), _convolutions(region)
+        if question not in known:
+            known[question] = _of_region(region, leaves, sizes, settings, parts)
+        outcome = known[question]
+        found.notes.append(f"{region.name}: {outcome.note}")
+        found.left |= {names[i]: why for i, why in outcome.left.items()}
+        found.compared |= {names[i]: times for i, times in outcome.compared.items()}
+        found.lean += names if outcome.lean else []
     if not found.left and not any(line.left for line in cut.lines):
         return found
     names = [name for region in cut.regions for name in _convolutions(region)]
@@ -130,52 +142,56 @@ def _like(value, wanted: bool):
     return made_up.tensor(value, wanted) if isinstance(value, torch.Tensor) else made_up.hint(value)
 
 
-def _compare(region: Region, arguments: tuple[tuple, tuple], settings: dict, found: Chosen) -> None:
-    """Ours and Inductor's version of a region, and of each of its convolutions."""
-    leaves, sizes = arguments
-    names = _convolutions(region)
+@dataclass
+class Outcome:
+    """Of a region; convolutions by their places in it."""
+
+    note: str = ""
+    left: dict[int, str] = field(default_factory=dict)
+    compared: dict[int, str] = field(default_factory=dict)
+    lean: bool = False
+
+
+def _of_region(region: Region, leaves: tuple, sizes: tuple, settings: dict, parts: dict) -> Outcome:
+    """Ours and Inductor's version, and where neither is far ahead of each of its convolutions. `parts`: what was timed of such before."""
+    every = range(len(_convolutions(region)))
     try:
         theirs = candidates.version(inductor.plain(region, sizes), leaves, settings)
     except Exception as error:  # what Inductor says of it is told where the graph is compiled
-        found.notes.append(f"{region.name}: Inductor's version could not be made ({fallback.first_line(error)})")
-        return
+        return Outcome(f"Inductor's version could not be made ({fallback.first_line(error)})")
     choice = region.beside(theirs, leaves, sizes)
     if choice is None:
-        found.left |= dict.fromkeys(names, "ours cannot run")
-        return
-    told = f"ours {_ms(choice.ours)}{', more memory' if choice.needs_more_memory else ''}, Inductor's {_ms(choice.pytorch)}"
+        return Outcome("ours cannot run", dict.fromkeys(every, "ours cannot run"))
+    outcome = Outcome(f"ours {_ms(choice.ours)}, Inductor's {_ms(choice.pytorch)}", lean=choice.lean)
+    if choice.needs_more_memory:
+        outcome.note += ", ours needs more memory"
     left, mixed = set(), float("inf")
-    if len(names) > 1:
+    if len(every) > 1 and not (choice.takes_ours and choice.ours < FAR * choice.pytorch):
         try:
-            left, mixed = _cheapest(region, theirs, leaves, sizes, found.compared)
+            left, mixed = _cheapest(region, theirs, leaves, sizes, parts, outcome)
         except Exception as error:
-            told += f", its convolutions not compared ({fallback.first_line(error)})"
+            outcome.note += f", its convolutions were not compared ({fallback.first_line(error)})"
     best = min(choice.ours, choice.pytorch) if not choice.needs_more_memory else choice.pytorch
-    found.notes.append(
-        f"{region.name}: {told}" + (f", the faster of both for each convolution {_ms(mixed)}" if left else "")
-    )
-    if 0 < len(left) < len(names) and mixed < candidates.CLEAR * best:
-        found.left |= dict.fromkeys(left, "Inductor is faster")
+    if 0 < len(left) < len(every) and mixed < candidates.CLEAR * best:
+        outcome.left = dict.fromkeys(left, "Inductor is faster")
     elif not choice.takes_ours:
-        found.left |= dict.fromkeys(names, f"of its region {told}")
-    elif choice.lean:
-        found.lean += names
+        outcome.left = dict.fromkeys(every, f"of its region {outcome.note}")
+    return outcome
 
 
-def _cheapest(region: Region, theirs, leaves: tuple, sizes: tuple, compared: dict[str, str]) -> tuple[set[str], float]:
+def _cheapest(region: Region, theirs, leaves, sizes, parts: dict, outcome: Outcome) -> tuple[set[int], float]:
     """The convolutions that Inductor runs faster with what stands behind them; the seconds of the faster of both for all of them."""
     graph = candidates.with_values(region, leaves, sizes)
     spans = candidates.spans(theirs, leaves, leaves[0])
-    ours = candidates.times_alone(region, graph, [leaf.requires_grad for leaf in leaves])
+    ours = candidates.times_alone(region, graph, [leaf.requires_grad for leaf in leaves], parts)
     left, total = set(), 0.0
-    for node in graph.graph.nodes:
-        if not regions.is_convolution(node):
-            continue
+    for i, node in enumerate(filter(regions.is_convolution, graph.graph.nodes)):
         there, here = spans.get(candidates.problem_of(node), float("inf")), ours.get(node, float("inf"))
         total += min(here, there)
-        compared[node.meta["name"]] = f"ours {_ms(here)}, Inductor's {_ms(there)}"
+        outcome.compared[i] = f"ours {_ms(here)}, Inductor's {_ms(there)}"
         if there < candidates.CLEAR * here:
-            left.add(node.meta["name"])
+            left.add(i)
+    outcome.note += f", the faster of both for each convolution {_ms(total)}"
     return left, total
 
 

@@ -98,6 +98,13 @@ class Region:
         self.alike: dict[int, Region] = {}  # in compiled graphs: which runs in its place, being the same, by number
 
     @functools.cached_property
+    def form(self) -> str:
+        """Its text without anybody's names: blocks of a network that are built alike have one."""
+        numbers: dict[str, int] = {}
+        body = self.text.partition("{")[2]
+        return re.sub(r"%[\w.]+", lambda name: f"%{numbers.setdefault(name[0], len(numbers))}", body)
+
+    @functools.cached_property
     def output_dtypes(self) -> list[torch.dtype]:
         names = {name: dtype for dtype, name in library.DTYPES.items()}
         return [names[told.partition("[")[0]] for told in library.infer(self.example)]

@@ -243,6 +243,30 @@ def test_a_region_is_cut_at_a_convolution_that_is_faster_in_inductor(training, m
     assert [line.taken for line in transfuse.report(again).graphs[-1].lines] == [line.taken for line in graph.lines]
 
 
+def test_blocks_that_are_alike_are_compared_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRANSFUSE_CACHE_DIR", str(tmp_path))
+    timed(monkeypatch, lambda count: [1.0, 2.0][:count])
+
+    class Blocks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()) for _ in range(3)])
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x).cumsum(1)
+            return x
+
+    made, version = [], candidates.version
+    monkeypatch.setattr(candidates, "version", lambda *a: made.append(a) or version(*a))
+    model, x = Blocks().eval(), torch.randn(2, 4, 6, 6)
+    ours = torch.compile(model, backend="transfuse")
+    with torch.no_grad():
+        assert torch.allclose(ours(x), model(x), rtol=1e-4, atol=1e-4)
+    assert len(made) == 3, "one block, and the whole with ours and without"
+    assert transfuse.report(ours).taken == 6
+
+
 @pytest.mark.slow
 def test_optimize(no_fallback):
     model, x = Network(), torch.randn(2, 3, 5, 6)
