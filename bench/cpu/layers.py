@@ -5,7 +5,9 @@
 Ours is forced (`never_slower=False`), frozen (weights prepared once) and not. By default time is the processor time of the
 process divided by the number of threads: on a machine that others use as well, that is what the clock on the wall would show
 without them. The least of many calls counts. `error` is the RMS error against float64 over that of PyTorch's result.
-`--table thin` takes those with few channels a group (depthwise, grouped, first and last layers) instead of deep ones.
+`--table thin` takes those with few channels a group (depthwise, grouped, first and last layers) instead of deep ones;
+`--openvino` times OpenVINO beside them, with as many threads, where this Python can import it. The environment variables
+TRANSFUSE_CPU_LEVEL=x86_64_v3 and ONEDNN_MAX_CPU_ISA=AVX2 show what a machine without AVX-512 would do.
 """
 
 import argparse
@@ -99,6 +101,33 @@ def module_and_input(axes, transposed, inputs, outputs, taps, stride, padding, b
     return module, torch.randn(batch, inputs, *[extent] * axes)
 
 
+def in_openvino(module, x, threads):
+    import openvino
+    from openvino import opset13 as op
+
+    transposed, axes = module.transposed, x.dim() - 2
+    weight, groups = module.weight.detach().numpy(), module.groups
+    data = op.parameter(x.shape, openvino.Type.f32)
+    # [groups,] then input and output channels of a group, as it wants them
+    inputs, outputs = module.in_channels // groups, module.out_channels // groups
+    weight = weight.reshape(groups, *((inputs, outputs) if transposed else (outputs, inputs)), *weight.shape[2:])
+    padding = list(module.padding)
+    what = (op.group_convolution_backprop_data if transposed else op.group_convolution) if groups > 1 else (
+        op.convolution_backprop_data if transposed else op.convolution)  # fmt: skip
+    arguments = {"strides": list(module.stride), "pads_begin": padding, "pads_end": padding, "dilations": [1] * axes}
+    y = what(data, op.constant(weight if groups > 1 else weight[0]), **arguments)
+    y = op.add(y, op.constant(module.bias.detach().numpy().reshape(1, -1, *[1] * axes)))
+    hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1}
+    request = openvino.Core().compile_model(openvino.Model([y], [data]), "CPU", hints).create_infer_request()
+    request.set_input_tensor(openvino.Tensor(x.numpy(), shared_memory=True))
+
+    def call(_):
+        request.infer()
+        return torch.from_numpy(request.get_output_tensor().data)
+
+    return call
+
+
 def rms(x):
     return float(x.double().square().mean().sqrt())
 
@@ -110,6 +139,8 @@ def measure(layer, options):
     frozen = transfuse.optimize(module, (x,), never_slower=False, freeze=True)
     live = transfuse.optimize(module, (x,), never_slower=False)
     calls = {"pytorch": module, "frozen": frozen, "live": live}
+    if options.openvino:
+        calls["openvino"] = in_openvino(module, x, options.threads)
     with torch.no_grad():
         exact = module.double()(x.double())
         module.float()
@@ -129,6 +160,7 @@ def measure(layer, options):
         **{name: 1e3 * seconds for name, seconds in best.items()},
         "gflops": flops * pixels ** layer[0] / best["frozen"] * 1e-9,
         "error": max(errors["frozen"], errors["live"]) / errors["pytorch"],
+        "best": 1e3 * min(seconds for name, seconds in best.items() if name in ("pytorch", "openvino")),
     }
 
 
@@ -136,6 +168,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", nargs="*", default=[])
     parser.add_argument("--table", choices=TABLES, default="deep")
+    parser.add_argument("--openvino", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.5, help="how long each layer is measured")
     parser.add_argument("--repeat", type=int, default=1, help="calls between two looks at the clock")
@@ -144,17 +177,20 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     results = {}
-    print(f"{'layer':21} {'PyTorch':>9} {'frozen':>9} {'live':>9}   × frozen   × live  GFLOP/s  error")
+    columns = ["pytorch", "openvino", "frozen", "live"] if options.openvino else ["pytorch", "frozen", "live"]
+    print("layer".ljust(21), *(name.rjust(9) for name in columns), "  × frozen   × live  GFLOP/s  error")
     for name in options.layers or TABLES[options.table]:
         r = results[name] = measure((DEEP | THIN)[name], options)
-        print(f"{name:21} {r['pytorch']:9.3f} {r['frozen']:9.3f} {r['live']:9.3f} {r['pytorch'] / r['frozen']:10.2f} "
-              f"{r['pytorch'] / r['live']:8.2f} {r['gflops']:8.0f} {r['error']:6.2f}", flush=True)  # fmt: skip
+        print(name.ljust(21), *(f"{r[column]:9.3f}" for column in columns),
+              f"{r['best'] / r['frozen']:10.2f} {r['best'] / r['live']:8.2f} {r['gflops']:8.0f} {r['error']:6.2f}",
+              flush=True)  # fmt: skip
     for kind in ("frozen", "live"):
-        ratios = {name: r["pytorch"] / r[kind] for name, r in results.items()}
-        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
-        worst = min(ratios, key=ratios.get)
-        print(f"{kind}: geometric mean {mean:.2f}, {sum(v < 0.9 for v in ratios.values())} below 0.9, "
-              f"least {ratios[worst]:.2f} ({worst})")  # fmt: skip
+        for peer in ["pytorch", "openvino", "best"] if options.openvino else ["pytorch"]:
+            ratios = {name: r[peer] / r[kind] for name, r in results.items()}
+            mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+            worst = min(ratios, key=ratios.get)
+            print(f"{kind} beside {peer}: geometric mean {mean:.2f}, {sum(v < 0.9 for v in ratios.values())} below 0.9, "
+                  f"least {ratios[worst]:.2f} ({worst})")  # fmt: skip
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
 
