@@ -143,6 +143,7 @@ private:
     void reduce(const TileProgram::Step& step);
     void reduce_plane(const TileProgram::Step& step, int64_t c);
     bool waits(int slot, const Placed& to) const;
+    bool sinks_at_once(int slot) const;
     void sink(int slot, int64_t c);
 
     const TileProgram& program_;

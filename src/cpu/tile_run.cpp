@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "cpu/tile_program.h"
@@ -92,8 +93,9 @@ template <class T>
 void TileRun<T>::block(int stage, int64_t c, int64_t count) {
     const auto& steps = program_.steps_[static_cast<size_t>(stage)].channel;
     block_start_ = c;
-    for (int64_t i = c; i < c + count; ++i) {
-        if (stage == 0 && program_.given_ >= 0) sink(program_.given_, i);
+    const bool sinks_given = stage == 0 && program_.given_ >= 0 && sinks_at_once(program_.given_);
+    for (int64_t i = c; i < c + count && (sinks_given || !steps.empty()); ++i) {
+        if (sinks_given) sink(program_.given_, i);
         for (const TileProgram::Step& step : steps) {
             execute(step, i);
             sink(step.slot, i);
@@ -129,6 +131,14 @@ template <class T>
 bool TileRun<T>::waits(int s, const Placed& to) const {
     const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(s)];
     return !slot.once && (to.channels_innermost() || (slot.given && !slot.resident));
+}
+
+template <class T>
+bool TileRun<T>::sinks_at_once(int s) const {
+    const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(s)];
+    return !slot.grid_sinks.empty() || std::any_of(slot.store_sinks.begin(), slot.store_sinks.end(), [&](int sink) {
+        return !waits(s, bound_.stores[static_cast<size_t>(sink)]);
+    });
 }
 
 template <class T>

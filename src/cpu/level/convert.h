@@ -81,6 +81,29 @@ inline void with_storage(Storage storage, F f) {
     }
 }
 
+// Vectors of fp16 numbers, where instructions convert them.
+#if defined(__AVX512F__)
+#define TRANSFUSE_CONVERTS_HALF
+inline f32v load(const Half* p) {
+    return (f32v)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline void store(Half* p, f32v v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+}
+#elif defined(__F16C__)
+#define TRANSFUSE_CONVERTS_HALF
+inline f32v load(const Half* p) { return (f32v)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+inline void store(Half* p, f32v v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+}
+#elif defined(__ARM_NEON) && !defined(__ARM_FEATURE_SVE_BITS)
+#define TRANSFUSE_CONVERTS_HALF
+inline f32v load(const Half* p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(reinterpret_cast<const uint16_t*>(p))));
+}
+inline void store(Half* p, f32v v) { vst1_u16(reinterpret_cast<uint16_t*>(p), vreinterpret_u16_f16(vcvt_f16_f32(v))); }
+#endif
+
 // `whole`: zeros are written behind the numbers, up to the end of the vector.
 template <bool whole = false>
 inline void copy_row(float* to, const float* from, int64_t n) {
@@ -118,6 +141,11 @@ inline void load_row_of(T* __restrict out, const S* p, int64_t stride, int64_t n
         if (stride == 1) return copy_row(out, p, n);
         if (stride == 2) return copy_even(out, p, n);
     }
+#if defined(TRANSFUSE_CONVERTS_HALF)
+    if constexpr (__is_same(T, float) && __is_same(S, Half))
+        for (; stride == 1 && n >= lanes<float>; n -= lanes<float>, out += lanes<float>, p += lanes<float>)
+            store(out, load(p));
+#endif
     if (stride == 1)
         for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i]));
     else if (stride == 2)
@@ -129,6 +157,11 @@ template <class T, class S>
 inline void store_row_of(S* p, int64_t stride, const T* __restrict in, int64_t n) {
     if constexpr (__is_same(T, float) && __is_same(S, float))
         if (stride == 1) return copy_row(p, in, n);
+#if defined(TRANSFUSE_CONVERTS_HALF)
+    if constexpr (__is_same(T, float) && __is_same(S, Half))
+        for (; stride == 1 && n >= lanes<float>; n -= lanes<float>, in += lanes<float>, p += lanes<float>)
+            store(p, load(in));
+#endif
     if (stride == 1)
         for (int64_t i = 0; i < n; ++i) p[i] = narrow<S>(in[i]);
     else
