@@ -11,9 +11,13 @@ TRANSFUSE_CPU_LEVEL=x86_64_v3 and ONEDNN_MAX_CPU_ISA=AVX2 show what a machine wi
 """
 
 import argparse
+import importlib.metadata
 import json
 import math
+import os
 import pathlib
+import subprocess
+import sys
 import time
 
 import torch
@@ -164,6 +168,44 @@ def measure(layer, options):
     }
 
 
+def page(results, columns, summary, options):
+    def told(*command):
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    folder = pathlib.Path(__file__).resolve().parent
+    commit = told("git", "-C", str(folder), "rev-parse", "--short", "HEAD").strip()
+    model = next((line.split(":")[1].strip() for line in told("lscpu").splitlines() if "Model name" in line), "")
+    versions = f"PyTorch {torch.__version__} (oneDNN)"
+    if options.openvino:
+        versions += ", OpenVINO " + importlib.metadata.version("openvino")
+    limits = [f"{k}={os.environ[k]}" for k in ("TRANSFUSE_CPU_LEVEL", "ONEDNN_MAX_CPU_ISA") if k in os.environ]
+    command = " ".join([*limits, "PYTHONPATH=python", "python", "bench/cpu/layers.py", *sys.argv[1:]])
+    clock = (
+        "the clock on the wall"
+        if options.wall
+        else "processor time divided by the number of threads, since others used the machine"
+    )
+    names = {"pytorch": "PyTorch", "openvino": "OpenVINO", "frozen": "frozen", "live": "live"}
+    lines = [
+        f"Milliseconds of one layer, forward, fp32, {options.threads} thread{'s' * (options.threads > 1)}, by {clock}; "
+        f"the least of many calls, in turn in one process. {model}, {versions}, commit {commit}.",
+        f"`{command}` (its tables say what the names stand for: c convolution, t transposed, d depthwise, g grouped, f first, "
+        "l last, n narrow layers, their taps and stride, input channels, extent, batch; s signals, v volumes)",
+        "",
+        "| layer | "
+        + ", ms | ".join(names[c] for c in columns)
+        + ", ms | × frozen | × live | GFLOP/s as written | RMS error / PyTorch's |",
+        "| --- " * (len(columns) + 5) + "|",
+    ]
+    for name, r in results.items():
+        times = " | ".join(f"{r[c]:.3f}" for c in columns)
+        lines.append(
+            f"| {name} | {times} | {r['best'] / r['frozen']:.2f} | {r['best'] / r['live']:.2f} | {r['gflops']:.0f} | {r['error']:.2f} |"
+        )
+    best = " (× is over the better of the others)" if options.openvino else ""
+    return "\n".join([*lines, "", f"Their time over ours{best}:", "", *(f"- {line}" for line in summary), ""])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", nargs="*", default=[])
@@ -174,9 +216,10 @@ def main():
     parser.add_argument("--repeat", type=int, default=1, help="calls between two looks at the clock")
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--json")
+    parser.add_argument("--page", help="where a table in Markdown goes")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    results = {}
+    results, summary = {}, []
     columns = ["pytorch", "openvino", "frozen", "live"] if options.openvino else ["pytorch", "frozen", "live"]
     print("layer".ljust(21), *(name.rjust(9) for name in columns), "  × frozen   × live  GFLOP/s  error")
     for name in options.layers or TABLES[options.table]:
@@ -189,8 +232,12 @@ def main():
             ratios = {name: r[peer] / r[kind] for name, r in results.items()}
             mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
             worst = min(ratios, key=ratios.get)
-            print(f"{kind} beside {peer}: geometric mean {mean:.2f}, {sum(v < 0.9 for v in ratios.values())} below 0.9, "
-                  f"least {ratios[worst]:.2f} ({worst})")  # fmt: skip
+            below = sum(v < 0.9 for v in ratios.values())
+            summary.append(f"{kind} beside {peer}: geometric mean {mean:.2f}, {below} below 0.9, "
+                           f"least {ratios[worst]:.2f} ({worst})")  # fmt: skip
+    print(*summary, sep="\n")
+    if options.page:
+        pathlib.Path(options.page).write_text(page(results, columns, summary, options))
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
 
