@@ -178,8 +178,10 @@ def page(results, columns, summary, options):
     versions = f"PyTorch {torch.__version__} (oneDNN)"
     if options.openvino:
         versions += ", OpenVINO " + importlib.metadata.version("openvino")
+    files = {options.page, options.json, "--page", "--json"}
+    shown = [word for word in sys.argv[1:] if word not in files]
     limits = [f"{k}={os.environ[k]}" for k in ("TRANSFUSE_CPU_LEVEL", "ONEDNN_MAX_CPU_ISA") if k in os.environ]
-    command = " ".join([*limits, "PYTHONPATH=python", "python", "bench/cpu/layers.py", *sys.argv[1:]])
+    command = " ".join([*limits, "PYTHONPATH=python", "python", "bench/cpu/layers.py", *shown])
     clock = (
         "the clock on the wall"
         if options.wall
