@@ -17,7 +17,7 @@ constexpr int64_t most_pixels = 1536;
 constexpr int64_t enough_tiles = 16;
 // Lines cost a copy for every tap: each number must meet this many output channels, and sums be this long.
 constexpr int64_t fewest_outputs = 24, fewest_inputs = 16;
-constexpr int64_t gathered_channels = 16;     // what a transposing load takes
+constexpr int64_t gathered_channels = 16;  // what a transposing load takes
 constexpr int64_t gathered_bytes = 64 << 10;
 
 // Terms that are summed in registers. PyTorch adds over input channels first: sums over few of them must be short to be
@@ -214,10 +214,14 @@ struct Chooser {
     // The best of all tiles, with the lines that g has.
     LineGeometry best() {
         LineGeometry least = g;
-        least.cycles = std::numeric_limits<double>::infinity();
+        constexpr double infinite = std::numeric_limits<double>::infinity();
+        least.cycles = infinite;
         const std::array<std::vector<int64_t>, 3> sizes{pieces(0), pieces(1), pieces(2)};
         std::array<int64_t, 3> t, all{sizes[0][0], sizes[1][0], sizes[2][0]}, tile{};
         const auto consider = [&] {
+            // Where an image is cut, a tile of a few vectors is never the best, if there is another.
+            const int64_t pixels = g.images * t[0] * t[1] * t[2];
+            if (pixels > most_pixels || (pixels < 4 * demands.lanes && t != all && least.cycles < infinite)) return;
             for (size_t a = 0; a < 3; ++a) g.room[a] = room(a, t[a]);
             if (!allowed(t)) return;
             estimate(t);
