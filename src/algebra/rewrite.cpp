@@ -338,6 +338,7 @@ const std::vector<const Rule*>& all_rules() {
                            statistics_rules(),
                            gate_rules(),
                            rearrange_rules(),
+                           flip_rules(),
                            permutation_rules(),
                            finish_rules()})
             for (const Rule& rule : table) list.push_back(&rule);

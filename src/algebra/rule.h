@@ -58,6 +58,7 @@ std::span<const Rule> monotone_rules();
 std::span<const Rule> statistics_rules();
 std::span<const Rule> gate_rules();
 std::span<const Rule> rearrange_rules();
+std::span<const Rule> flip_rules();
 std::span<const Rule> permutation_rules();
 std::span<const Rule> finish_rules();
 

@@ -86,6 +86,25 @@ std::optional<Graph> in_front(uint64_t seed) {
                  "%y = " + a.call(random.chance(0.5) ? "%r, %w, %b" : "%r, %w") + "\nreturn %y");
 }
 
+// A convolution or two between two flips, and what lies there element by element.
+std::optional<Graph> between_flips(uint64_t seed) {
+    Random random(seed);
+    const auto d = static_cast<size_t>(random.between(1, 3));
+    const Layer a = Layer::random(random, d, random.pick(Sizes{1, 1, 2})), b = Layer::random(random, d, 1);
+    Sizes x = {2, 4}, dims;
+    for (size_t i = 0; i < d; ++i) {
+        x.push_back(random.between(2, d == 3 ? 4 : 6));
+        if (random.chance(0.7)) dims.push_back(static_cast<int64_t>(i) + 2);
+    }
+    if (random.chance(0.3) || dims.empty()) dims.insert(dims.begin(), 0);
+    std::string text = "%x = input f64" + list(x) + "\n%w = " + a.weight(4, 4) + "\n%v = " + b.weight(4, 4) +
+                       "\n%b = param f64[4]\n%f = flip(%x) dims=" + list(dims) + "\n%y = " + a.call("%f, %w, %b") +
+                       "\n%t = " + random.pick(std::vector<std::string>{"tanh(%y)", "mul(%y, 0.5)", "relu(%y)"}) + "\n";
+    text += random.chance(0.5) ? "%z = " + b.call("%t, %v") + "\n" : "%z = identity(%t)\n";
+    return valid(text + (random.chance(0.8) ? "%g = flip(%z) dims=" + list(dims) : "%g = mean(%z) dims=[0,2]") +
+                 "\nreturn %g");
+}
+
 // Exact, and so is the gradient.
 int fired(const Graph& graph, uint64_t seed, std::string_view rule) {
     RewriteOptions options;
@@ -115,6 +134,33 @@ TEST(rules_rearrange, random_shuffles_in_front_of_a_convolution_are_exact) {
     for (uint64_t seed = 0; seed < 1500 && !HasFailure(); ++seed)
         if (const auto graph = in_front(seed)) times += fired(*graph, seed, "lattice_of_rearranged");
     EXPECT_GT(times, 300);
+}
+
+TEST(rules_rearrange, random_convolutions_between_flips_are_exact) {
+    int times = 0;
+    for (uint64_t seed = 0; seed < 800 && !HasFailure(); ++seed)
+        if (const auto graph = between_flips(seed)) times += fired(*graph, seed, "flip_undone");
+    EXPECT_GT(times, 200);
+}
+
+TEST(rules_rearrange, flips_around_a_convolution_flip_its_taps) {
+    const std::string between = R"(%x = input f64[2,3,5,6]
+        %w = param f64[4,3,3,2]
+        %f = flip(%x) dims=[2,3]
+        %y = conv(%f, %w) stride=[2,1] padding=[1,0]
+        %z = flip(%y) dims=[2,3]
+        return %z)";
+    expect_fires("flip_undone", between);
+    expect_stays("flip_undone", R"(%x = input f64[2,3,5,6]
+        %w = param f64[4,3,3,2]
+        %f = flip(%x) dims=[2]
+        %y = conv(%f, %w)
+        %z = flip(%y) dims=[3]
+        return %z)");
+    expect_fires("flip_reduced", R"(%x = input f64[2,3,5,6]
+        %f = flip(%x) dims=[0,3]
+        %y = amax(%f) dims=[0,3]
+        return %y)");
 }
 
 TEST(rules_rearrange, a_pixel_shuffle_is_where_a_convolution_writes) {
