@@ -31,6 +31,10 @@ bool has_shift(const Rewriter& r, const Channelwise& chain);
 // Flops of a convolution: two for each product that meets an input.
 double product_flops(const Lattices& axes, int64_t batch, int64_t in, int64_t out, int64_t groups);
 
+// The lattices of one input that `concat` puts one behind the other along the channels, as one of all of them, whatever
+// that costs; −1 where they are none.
+ValueId concatenated_lattice(Rewriter& r, ValueId concat);
+
 // Whether what takes `together` is worth that in place of `apart`. Weights are made at every call by general routines,
 // at a small part of the rate of a product: what is done to them counts 64 times.
 bool pays(const Rewriter& r, double together, double weights, double apart);

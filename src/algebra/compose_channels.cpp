@@ -60,11 +60,24 @@ ValueId compose_lattices(Rewriter& r, ValueId id) {
     return biased_lattice(r, x, w, bias_of(r, id), axes, through, *classes);
 }
 
+// The same where channels of several convolutions of one input are concatenated between: these become one in the same
+// step, as by itself that may cost more than it saves.
+ValueId compose_concatenated(Rewriter& r, ValueId id) {
+    if (r.is_parameter(id) || !r.is_parameter(r.arg(id, 1))) return -1;
+    const ValueId one = concatenated_lattice(r, r.arg(id));
+    if (one < 0) return -1;
+    const Node node = r[id];
+    Operands args = node.args;
+    args[0] = one;
+    return compose_lattices(r, r.add(node.op, std::move(args), node.attributes));
+}
+
 }  // namespace
 
 std::span<const Rule> sequence_rules() {
     static const std::vector<Rule> rules = {
         {"compose_lattices", Family::compose, {Op::lattice}, compose_lattices, false, nullptr, true},
+        {"compose_concatenated", Family::compose, {Op::lattice}, compose_concatenated, false, nullptr, true},
     };
     return rules;
 }

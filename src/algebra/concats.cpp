@@ -41,7 +41,7 @@ ValueId concat(Rewriter& r, const std::vector<ValueId>& pieces, int64_t axis) {
     return pieces.size() == 1 ? pieces[0] : r.add(Op::concat, pieces, {{Key::axis, axis}});
 }
 
-ValueId merged(Rewriter& r, std::span<const Piece> pieces) {
+ValueId merged(Rewriter& r, std::span<const Piece> pieces, bool if_it_pays) {
     const ValueId x = r.arg(pieces[0].y);
     const DType dtype = r.dtype(x), wider = wide(dtype);
     std::vector<Lattices> own;
@@ -63,7 +63,7 @@ ValueId merged(Rewriter& r, std::span<const Piece> pieces) {
     }
     double weights = static_cast<double>(in[1] * channels);
     for (const Lattice& axis : common->axes) weights *= static_cast<double>(axis.taps);
-    if (!pays(r, product_flops(common->axes, in[0], in[1], channels, 1), weights, apart)) return -1;
+    if (if_it_pays && !pays(r, product_flops(common->axes, in[0], in[1], channels, 1), weights, apart)) return -1;
     std::vector<ValueId> ws, biases;
     for (size_t i = 0; i < pieces.size(); ++i) {
         const ValueId y = pieces[i].y, bias = bias_of(r, y);
@@ -92,7 +92,7 @@ ValueId concat_of_one_input(Rewriter& r, ValueId id) {
         for (size_t i = first + 1; i < pieces.size() && pieces[i] && alike(r, run[0], *pieces[i]); ++i)
             run.push_back(*pieces[i]);
         if (run.size() < 2) continue;
-        const ValueId one = merged(r, run);
+        const ValueId one = merged(r, run, true);
         if (one < 0) continue;
         std::vector<ValueId> all(node.args.begin(), node.args.begin() + static_cast<std::ptrdiff_t>(first));
         all.push_back(one);
@@ -103,6 +103,18 @@ ValueId concat_of_one_input(Rewriter& r, ValueId id) {
 }
 
 }  // namespace
+
+ValueId concatenated_lattice(Rewriter& r, ValueId id) {
+    if (!r.is(id, Op::concat) || r[id].attributes.integer(Key::axis) != 1 || r.rank(id) < 3 || r.uses(id) != 1)
+        return -1;
+    std::vector<Piece> pieces;
+    for (const ValueId arg : r[id].args) {
+        const std::optional<Piece> one = r.dtype(arg) == r.dtype(id) ? piece(r, arg) : std::nullopt;
+        if (!one || !one->after.empty() || (!pieces.empty() && !alike(r, pieces[0], *one))) return -1;
+        pieces.push_back(*one);
+    }
+    return merged(r, pieces, false);
+}
 
 std::span<const Rule> concat_rules() {
     static const std::vector<Rule> rules = {

@@ -217,6 +217,24 @@ ValueId reduce_sum_of_two(Rewriter& r, ValueId id) {
     return moved;
 }
 
+// A sum or mean of concatenated channels is taken of each piece, and goes on from there.
+ValueId reduce_concat(Rewriter& r, ValueId id) {
+    const ValueId x = r.arg(id);
+    if (!r.is(x, Op::concat) || r.uses(x) != 1 || r.is_moment() || !r[id].attributes.flag(Key::keepdim)) return -1;
+    const Node node = r[id], whole = r[x];
+    const Sizes& dims = node.attributes.integers(Key::dims);
+    if (std::find(dims.begin(), dims.end(), whole.attributes.integer(Key::axis)) != dims.end()) return -1;
+    if (std::none_of(whole.args.begin(), whole.args.end(), [&](ValueId arg) { return r.is(arg, Op::lattice); }))
+        return -1;
+    Operands pieces;
+    for (const ValueId arg : whole.args) {
+        if (r.dtype(arg) != node.type.dtype) return -1;
+        pieces.push_back(r.add(node.op, {arg}, node.attributes));
+    }
+    r.say("the ", name(node.op), " of concatenated channels is taken of each piece");
+    return r.add(Op::concat, std::move(pieces), whole.attributes);
+}
+
 }  // namespace
 
 std::span<const Rule> reduction_rules() {
@@ -233,6 +251,7 @@ std::span<const Rule> reduction_rules() {
         {"sum_is_mean", Family::simplify, {Op::mul}, sum_is_mean},
         {"reduce_affine", Family::collapse, linear, reduce_affine},
         {"reduce_sum_of_two", Family::collapse, linear, reduce_sum_of_two},
+        {"reduce_concat", Family::collapse, linear, reduce_concat},
     };
     return rules;
 }

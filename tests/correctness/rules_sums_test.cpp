@@ -140,5 +140,45 @@ TEST(rules_sums, concatenated) {
     EXPECT_EQ(count(rewrite(graph_of(thin)), "concat_of_one_input"), 0);
 }
 
+TEST(rules_sums, a_convolution_of_concatenated_ones_is_one) {
+    const Derivation d = expect_fires("compose_concatenated", R"(%x = input f64[2,3,5,6]
+        %w = param f64[4,3,3,3]
+        %b = param f64[4]
+        %v = param f64[2,3,1,1]
+        %u = param f64[3,6,1,1]
+        %y = conv(%x, %w, %b) padding=[1,1]
+        %z = conv(%x, %v)
+        %c = concat(%y, %z) axis=1
+        %o = conv(%c, %u)
+        return %o)");
+    EXPECT_EQ(count(d.rewritten, Op::concat), 2);  // of weights and biases
+    expect_stays("compose_concatenated", R"(%x = input f64[2,3,5,6]
+        %t = input f64[2,2,5,6]
+        %w = param f64[4,3,1,1]
+        %u = param f64[3,6,1,1]
+        %y = conv(%x, %w)
+        %c = concat(%y, %t) axis=1
+        %o = conv(%c, %u)
+        return %o)");
+}
+
+TEST(rules_sums, the_mean_of_concatenated_convolutions_is_taken_of_each) {
+    const Derivation d = expect_fires("reduce_concat", R"(%x = input f64[2,3,5,6]
+        %w = param f64[4,3,3,3]
+        %y = conv(%x, %w)
+        %s = slice(%x) axis=2 end=3
+        %t = slice(%s) axis=3 end=4
+        %c = concat(%y, %t) axis=1
+        %m = mean(%c) dims=[2,3] keepdim=1
+        return %m)");
+    EXPECT_EQ(count(d.rewritten, Op::mean), 2);
+    expect_stays("reduce_concat", R"(%x = input f64[2,3,5,6]
+        %w = param f64[4,3,1,1]
+        %y = conv(%x, %w)
+        %c = concat(%y, %x) axis=1
+        %m = sum(%c) dims=[1,2] keepdim=1
+        return %m)");
+}
+
 }  // namespace
 }  // namespace transfuse::tests
