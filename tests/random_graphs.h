@@ -58,7 +58,8 @@ struct RandomGraphOptions {
     bool norms = true, pools = true, reductions = true, softmax = true, shapes = true, detach = true, branches = true;
     bool discontinuous = false;  // sign, greater, … of computed values: a rounding may flip the result
     bool smooth_only = false;    // nothing with kinks (relu, clamp, max pools, amax …): for finite differences
-    bool ample = false;  // empty and larger batches, rows of whole vectors, long strides, depthwise, skip connections as well
+    bool ample =
+        false;  // empty and larger batches, rows of whole vectors, long strides, depthwise, skip connections as well
 };
 
 class RandomGraphMaker {
@@ -137,7 +138,8 @@ public:
             return builder_.add(Op::upsample, {x}, {{Key::scale, scale}});
         }
         const bool transposed = random_.chance(0.75);
-        const bool depthwise = options_.ample && random_.chance(0.15), long_stride = options_.ample && random_.chance(0.15);
+        const bool depthwise = options_.ample && random_.chance(0.15),
+                   long_stride = options_.ample && random_.chance(0.15);
         const int64_t groups = depthwise ? shape[1] : random_.chance(0.6) ? 1 : divisor(shape[1]);
         const int64_t out_channels = groups * random_.between(1, std::max<int64_t>(1, options_.max_channels / groups));
         Sizes stride, padding, dilation, output_padding;
@@ -244,6 +246,19 @@ public:
         const Sizes& shape = builder_[x].type.shape;
         const size_t d = shape.size() - 2;
         const bool average = options_.smooth_only || random_.chance(0.5);
+        if (random_.chance(0.15)) {
+            Attributes attributes{{Key::align_corners, random_.between(0, 1)}};
+            if (random_.chance(0.6)) {
+                std::vector<double> scale;
+                for (size_t j = 0; j < d; ++j) scale.push_back(random_.pick(std::vector<double>{1, 2, 2, 1.5, 3}));
+                attributes.set(Key::scale, scale);
+            } else {
+                Sizes size;
+                for (size_t j = 0; j < d; ++j) size.push_back(random_.between(1, 2 * shape[2 + j]));
+                attributes.set(Key::output_size, size);
+            }
+            return builder_.add(Op::interpolate, {x}, std::move(attributes));
+        }
         if (random_.chance(0.25)) {
             Sizes size;
             for (size_t j = 0; j < d; ++j) size.push_back(random_.chance(0.5) ? 1 : random_.between(1, shape[2 + j]));
@@ -377,7 +392,8 @@ public:
         Sizes shape = builder_[x].type.shape;
         shape[1] = random_.between(1, std::max<int64_t>(1, options_.max_channels / 2));
         const ValueId skip = builder_.input("skip" + std::to_string(params_++), {options_.dtype, std::move(shape)});
-        return builder_.add(Op::concat, random_.chance(0.5) ? std::vector{skip, x} : std::vector{x, skip}, {{Key::axis, int64_t{1}}});
+        return builder_.add(Op::concat, random_.chance(0.5) ? std::vector{skip, x} : std::vector{x, skip},
+                            {{Key::axis, int64_t{1}}});
     }
 
     // A value that parts and meets again.

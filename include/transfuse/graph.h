@@ -29,6 +29,8 @@ enum class Op : uint8_t {
     covariance,
     // pools
     max_pool, min_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool, max_pool_grad, avg_pool_grad,
+    // linear interpolation between neighbours, and its transpose
+    interpolate, interpolate_grad,
     // pointwise, one operand
     neg, abs, sign, exp, log, sqrt, rsqrt, reciprocal, square, sin, cos, erf, tanh, sigmoid, relu, leaky_relu, elu, selu,
     gelu, silu, mish, softplus, hardsigmoid, hardswish, hardtanh, clamp,
@@ -56,7 +58,7 @@ enum class Key : uint8_t {
     dims, keepdim, finite, correction, eps, momentum, training, num_groups, normalized_shape,
     negative_slope, alpha, gamma, beta, threshold, approximate, lo, hi, exponent,
     shape, order, start, end, step, axis, value, values, dtype,
-    rows, matrix, counts, los, his, steps, sizes,
+    rows, matrix, counts, los, his, steps, sizes, align_corners,
 };
 
 using Number = std::variant<int64_t, double, Sizes, std::vector<double>>;

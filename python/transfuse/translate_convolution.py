@@ -60,6 +60,16 @@ def _(t, x, output_size, factors):
     return t.emit("upsample", x, scale=[o // s for s, o in zip(shape, output_size)])
 
 
+@op("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+def _(t, x, output_size, align_corners, factors):
+    corners = int(align_corners)
+    if factors is None:
+        return t.emit("interpolate", x, output_size=output_size, align_corners=corners)
+    if not all(isinstance(f, (int, float)) for f in factors):
+        raise Unsupported("interpolation by a factor that only the call tells")
+    return t.emit("interpolate", x, scale=[float(f) for f in factors], align_corners=corners)
+
+
 # Pools ------------------------------------------------------------------------------------------------------------------
 
 

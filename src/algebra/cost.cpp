@@ -3,6 +3,7 @@
 #include "algebra/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "algebra/lags.h"
 
@@ -85,6 +86,10 @@ double flops(const Node& node, OperandNodes args) {
             return elements(args[1]->type) * window(node) + out;
         case Op::avg_pool_grad:
             return in * window(node) + out;
+        case Op::interpolate:
+            return out * std::exp2(static_cast<double>(node.type.rank() - 1));
+        case Op::interpolate_grad:
+            return in * std::exp2(static_cast<double>(node.type.rank() - 1));
         case Op::cast:
             return 0;
         case Op::sum:

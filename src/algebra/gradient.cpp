@@ -84,6 +84,8 @@ void differentiate(Adjoints& a, ValueId id, ValueId g) {
         case Op::adaptive_max_pool:
         case Op::max_pool_grad:
         case Op::avg_pool_grad:
+        case Op::interpolate:
+        case Op::interpolate_grad:
             return differentiate_linear(a, id, g);
         default:
             return differentiate_shape(a, id, g);

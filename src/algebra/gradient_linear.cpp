@@ -133,6 +133,19 @@ void differentiate_linear(Adjoints& a, ValueId y, ValueId g) {
             if (node.attributes.has(Key::output_size))
                 return a.accumulate(x, a.add(Op::adaptive_avg_pool, {g}, windows(node, {Key::output_size})));
             return a.accumulate(x, a.add(Op::avg_pool, {g}, windows(node, avg_keys)));
+        case Op::interpolate: {
+            Attributes attributes = with_sizes(windows(node, {Key::align_corners}), shape, shape.size() - 2);
+            if (node.attributes.has(Key::scale)) attributes.set(Key::scale, node.attributes.numbers(Key::scale));
+            return a.accumulate(x, a.add(Op::interpolate_grad, {g}, std::move(attributes)));
+        }
+        case Op::interpolate_grad: {
+            Attributes attributes = windows(node, {Key::align_corners});
+            if (node.attributes.has(Key::scale))
+                attributes.set(Key::scale, node.attributes.numbers(Key::scale));
+            else
+                attributes.set(Key::output_size, Sizes(shape.begin() + 2, shape.end()));
+            return a.accumulate(x, a.add(Op::interpolate, {g}, std::move(attributes)));
+        }
         default:
             fail("gradient: ", name(node.op), " has no derivative here");
     }

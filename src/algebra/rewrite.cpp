@@ -321,6 +321,7 @@ const std::vector<const Rule*>& all_rules() {
                            expand_pointwise_rules(),
                            expand_conv_rules(),
                            expand_pool_rules(),
+                           expand_interpolate_rules(),
                            expand_norm_rules(),
                            constant_rules(),
                            constant_channel_rules(),

@@ -41,6 +41,7 @@ std::span<const Rule> shape_rules();
 std::span<const Rule> expand_conv_rules();
 std::span<const Rule> expand_pool_rules();
 std::span<const Rule> expand_norm_rules();
+std::span<const Rule> expand_interpolate_rules();
 std::span<const Rule> expand_pointwise_rules();
 std::span<const Rule> fold_rules();
 std::span<const Rule> constant_rules();

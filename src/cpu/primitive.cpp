@@ -222,6 +222,9 @@ void evaluate_primitive(const Node& node, std::span<const TensorView> args, cons
         case Op::max_pool_grad:
         case Op::avg_pool_grad:
             return evaluate_pool(node, args, out, threads);
+        case Op::interpolate:
+        case Op::interpolate_grad:
+            return evaluate_interpolation(node, args, out, threads);
         case Op::box_sums:
         case Op::box_spread:
             return evaluate_boxes(node, args, out, threads);

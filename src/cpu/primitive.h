@@ -17,6 +17,7 @@ void evaluate_pointwise(const Node& node, std::span<const TensorView> args, cons
 void evaluate_movement(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_reduction(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_pool(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
+void evaluate_interpolation(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_lattice(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 // False where a lattice is small, or no dense pass expresses it: then nothing is done.
 bool evaluate_lattice_dense(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);

@@ -94,6 +94,7 @@ Type infer_type(const Inference& node) {
     if (op <= Op::correlate) return infer_lattice(node);
     if (op == Op::covariance) return infer_covariance(node);
     if (op <= Op::avg_pool_grad) return infer_pool(node);
+    if (op <= Op::interpolate_grad) return infer_interpolate(node);
     if (op <= Op::select) return infer_pointwise(node);
     if (op <= Op::var) return infer_reduction(node);
     if (op <= Op::log_softmax) return infer_softmax(node);

@@ -43,6 +43,7 @@ Type infer_conv(const Inference& node);     // conv_transpose, conv, upsample
 Type infer_lattice(const Inference& node);  // lattice, correlate
 Type infer_covariance(const Inference& node);
 Type infer_pool(const Inference& node);
+Type infer_interpolate(const Inference& node);  // interpolate, interpolate_grad
 Type infer_pointwise(const Inference& node);
 Type infer_reduction(const Inference& node);  // sum … var
 Type infer_softmax(const Inference& node);

@@ -76,6 +76,10 @@ const std::vector<Schema>& table() {
           flag(K::ceil_mode, false), flag(K::count_include_pad, true), integer(K::divisor, 0),
           optional(list(K::output_size))},
          "g"},
+        {interpolate, "interpolate", 1, 1,
+         {optional(list(K::output_size)), optional(numbers(K::scale)), flag(K::align_corners, false)}, "x"},
+        {interpolate_grad, "interpolate_grad", 1, 1,
+         {list(K::sizes), optional(numbers(K::scale)), flag(K::align_corners, false)}, "g"},
 
         {neg, "neg", 1, 1, {}, "x"},
         {abs, "abs", 1, 1, {}, "x"},
@@ -161,10 +165,10 @@ constexpr std::array key_names = {
     "divisor", "output_size", "scale", "up", "down", "dil", "offset", "out", "taps", "dims", "keepdim", "finite",
     "correction", "eps", "momentum", "training", "num_groups", "normalized_shape", "negative_slope", "alpha", "gamma", "beta",
     "threshold", "approximate", "lo", "hi", "exponent", "shape", "order", "start", "end", "step", "axis", "value",
-    "values", "dtype", "rows", "matrix", "counts", "los", "his", "steps", "sizes",
+    "values", "dtype", "rows", "matrix", "counts", "los", "his", "steps", "sizes", "align_corners",
 };
 // clang-format on
-static_assert(key_names.size() == static_cast<size_t>(Key::sizes) + 1);
+static_assert(key_names.size() == static_cast<size_t>(Key::align_corners) + 1);
 
 }  // namespace
 

@@ -49,6 +49,9 @@ Tensor interpret(const Operation& operation) {
         case Op::max_pool_grad:
         case Op::avg_pool_grad:
             return interpret_pool(operation);
+        case Op::interpolate:
+        case Op::interpolate_grad:
+            return interpret_interpolate(operation);
         case Op::softmax:
         case Op::log_softmax:
             return interpret_softmax(operation);

@@ -25,7 +25,8 @@ Tensor interpret(const Operation& operation);
 Tensor interpret_conv(const Operation& operation);     // conv_transpose, conv, upsample
 Tensor interpret_lattice(const Operation& operation);  // lattice, correlate
 Tensor interpret_covariance(const Operation& operation);
-Tensor interpret_pool(const Operation& operation);  // pools and their gradients
+Tensor interpret_pool(const Operation& operation);         // pools and their gradients
+Tensor interpret_interpolate(const Operation& operation);  // interpolate, interpolate_grad
 Tensor interpret_pointwise(const Operation& operation);
 Tensor interpret_reduction(const Operation& operation);  // sum … var
 Tensor interpret_softmax(const Operation& operation);    // softmax, log_softmax

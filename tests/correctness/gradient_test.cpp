@@ -225,11 +225,12 @@ TEST(gradient, lattice_and_its_relatives) {
     expect_gradient(one_op("  %x = input f64[2,6,1,7]",
                            "box_spread(%x) dims=[2] counts=[2] los=[0,1] his=[5,4] steps=[1,3] sizes=[6]"),
                     12);
-    for (const char* term :
-         {"avg_pool(%x) kernel=[2,3] stride=[2,2] padding=[1,1] count_include_pad=0",
-          "avg_pool(%x) kernel=[2,3] ceil_mode=1", "adaptive_avg_pool(%x) output_size=[4,3]",
-          "conv(%x, %w) stride=[2,1] padding=[1,1]",
-          "conv_transpose(%x, %v) stride=[2,1] padding=[1,0] output_padding=[1,0]", "upsample(%x) scale=[2,3]"})
+    for (const char* term : {"avg_pool(%x) kernel=[2,3] stride=[2,2] padding=[1,1] count_include_pad=0",
+                             "avg_pool(%x) kernel=[2,3] ceil_mode=1", "adaptive_avg_pool(%x) output_size=[4,3]",
+                             "conv(%x, %w) stride=[2,1] padding=[1,1]",
+                             "conv_transpose(%x, %v) stride=[2,1] padding=[1,0] output_padding=[1,0]",
+                             "upsample(%x) scale=[2,3]", "interpolate(%x) scale=[2,0.5]",
+                             "interpolate(%x) output_size=[9,4]", "interpolate(%x) output_size=[11,5] align_corners=1"})
         expect_gradient(one_op(image + "\n  %w = param f64[2,3,3,3]\n  %v = param f64[3,2,3,3]", term), 13);
     for (const char* term : {"max_pool(%x) kernel=[2,3] stride=[2,2] padding=[1,1] ceil_mode=1",
                              "min_pool(%x) kernel=[3,2] dilation=[1,2]", "adaptive_max_pool(%x) output_size=[4,3]"})

@@ -144,6 +144,34 @@ class Cases:
             "%g" if average else None,
         )
 
+    def interpolation(self, gradient):
+        d = self.pick.randint(1, 3)
+        x, size = [self.pick.randint(1, 2), self.pick.randint(1, 3), *self.each(d, 1, 5)], self.each(d, 1, 9)
+        scale = [self.pick.choice([0.5, 1.0, 1.3, 1.5, 2.0, 3.0]) for _ in range(d)]
+        corners, scaled = self.pick.random() < 0.4, self.pick.random() < 0.5
+        mode = {1: "linear", 2: "bilinear", 3: "trilinear"}[d]
+        attributes = {"scale": scale} if scaled else {"output_size": size}
+        attributes["align_corners"] = int(corners)
+
+        def interpolate(x):
+            told = {"scale_factor": scale} if scaled else {"size": size}
+            return F.interpolate(x, mode=mode, align_corners=corners, **told)
+
+        if not gradient:
+            return self.case({"x": x}, "interpolate", attributes, interpolate)
+        try:
+            made = list(interpolate(torch.zeros(x, dtype=torch.float64)).shape)
+        except (RuntimeError, ValueError):
+            return None
+
+        def pulled_back(x, g):
+            x.requires_grad_()
+            return torch.autograd.grad(interpolate(x), x, g)[0]
+
+        attributes["sizes"] = x[2:]
+        attributes.pop("output_size", None)
+        self.case({"x": x, "g": made}, "interpolate_grad", attributes, pulled_back, "%g")
+
     def norm(self, kind):
         x = [self.pick.randint(1, 3), 6, *self.each(self.pick.randint(1, 3), 2, 4)]
         vector, eps = [6], self.pick.choice([1e-5, 0.1])
@@ -275,6 +303,8 @@ def main():
         cases.reduction(op)
     for _ in range(5):
         cases.shapes()
+    until(30, lambda: cases.interpolation(gradient=False))
+    until(15, lambda: cases.interpolation(gradient=True))
 
 
 if __name__ == "__main__":

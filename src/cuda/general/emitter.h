@@ -154,6 +154,8 @@ private:
     Fold pool_fold(ValueId id, const Index& index);
     Fold adaptive_fold(ValueId id, const Index& index);
     Fold pool_grad_fold(ValueId id, const Index& index);
+    Fold interpolation_fold(ValueId id, const Index& index);
+    Fold interpolation_grad_fold(ValueId id, const Index& index);
     Fold box_sums_fold(ValueId id, const Index& index);
     Fold box_spread_fold(ValueId id, const Index& index);
     Fold taps_fold(ValueId id, const Index& index);

@@ -374,6 +374,10 @@ std::optional<Fold> Emitter::fold_of(ValueId id, const Index& index) {
         case Op::max_pool_grad:
         case Op::avg_pool_grad:
             return pool_grad_fold(id, index);
+        case Op::interpolate:
+            return interpolation_fold(id, index);
+        case Op::interpolate_grad:
+            return interpolation_grad_fold(id, index);
         case Op::box_sums:
             return box_sums_fold(id, index);
         case Op::box_spread:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algebra/integer.h"
+#include "graph/interpolation.h"
 
 namespace transfuse::cuda {
 
@@ -49,6 +50,11 @@ int64_t terms_of(const Graph& graph, ValueId id, const Places& places) {
             if (node.attributes.has(Key::kernel))
                 for (int64_t k : node.attributes.integers(Key::kernel)) count *= k;
             return node.op == Op::max_pool_grad ? count * count : count;
+        case Op::interpolate:
+            return int64_t{1} << (node.type.rank() - 2);
+        case Op::interpolate_grad:
+            for (const Interpolation& axis : interpolations(node, node.type.shape, shape(0))) count *= axis.reach();
+            return count;
         default:
             return 1;
     }

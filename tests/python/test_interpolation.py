@@ -1,0 +1,65 @@
+"""Linear interpolation beside convolutions, as PyTorch defines it: any factor, both alignments, one to three dimensions."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import transfuse
+
+TOLD = {
+    "twice": {"scale_factor": 2.0},
+    "three times": {"scale_factor": 3.0},
+    "half as much again": {"scale_factor": 1.5},
+    "half": {"scale_factor": 0.5},
+    "by no fraction": {"scale_factor": 1.37},
+    "by no fraction, told as sizes": {"scale_factor": 1.37, "recompute_scale_factor": True},
+    "to a size": {"size": 13},
+}
+
+
+class Model(nn.Module):
+    def __init__(self, d, told, corners):
+        super().__init__()
+        transposed, conv = getattr(nn, f"ConvTranspose{d}d"), getattr(nn, f"Conv{d}d")
+        self.up, self.head = transposed(3, 4, 3, 2), conv(4, 5, 3, padding=1)
+        self.told = {**told, "mode": ["linear", "bilinear", "trilinear"][d - 1], "align_corners": corners}
+
+    def forward(self, x):
+        return self.head(F.interpolate(self.up(x).relu(), **self.told).tanh())
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("name", TOLD)
+def test_results_and_gradients(name, d, corners, no_fallback):
+    torch.manual_seed(0)
+    model = Model(d, TOLD[name], corners)
+    x = torch.randn(2, 3, *(5, 4, 3)[:d], requires_grad=True)
+    fast = transfuse.optimize(model, (x,), never_slower=False)
+    report = transfuse.report(fast)
+    assert report.left == 0, str(report)
+    ours, theirs = fast(x), model(x)
+    assert ours.shape == theirs.shape and torch.allclose(ours, theirs, atol=1e-5)
+    wanted = [x, *model.parameters()]
+    mine = torch.autograd.grad(ours.square().sum(), wanted)
+    for a, b in zip(mine, torch.autograd.grad(theirs.square().sum(), wanted)):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_sizes_that_the_call_tells(no_fallback):
+    class Beside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.skip = nn.ConvTranspose2d(3, 4, 3, 2), nn.Conv2d(3, 4, 1)
+
+        def forward(self, x):
+            y = self.up(x)
+            return y + F.interpolate(self.skip(x), size=y.shape[2:], mode="bilinear")
+
+    model = Beside()
+    fast = transfuse.optimize(model, (torch.randn(2, 3, 5, 6),), never_slower=False)
+    for shape in ((2, 3, 5, 6), (1, 3, 7, 4)):
+        x = torch.randn(shape)
+        assert torch.allclose(fast(x), model(x), atol=1e-5)
+    assert transfuse.report(fast).left == 0, str(transfuse.report(fast))
