@@ -217,10 +217,11 @@ ValueId reduce_sum_of_two(Rewriter& r, ValueId id) {
     return moved;
 }
 
-// A sum or mean of concatenated channels is taken of each piece, and goes on from there.
+// A sum, mean or box sums of concatenated channels are taken of each piece, and go on from there.
 ValueId reduce_concat(Rewriter& r, ValueId id) {
     const ValueId x = r.arg(id);
-    if (!r.is(x, Op::concat) || r.uses(x) != 1 || r.is_moment() || !r[id].attributes.flag(Key::keepdim)) return -1;
+    if (!r.is(x, Op::concat) || r.uses(x) != 1 || r.is_moment()) return -1;
+    if (!r.is(id, Op::box_sums) && !r[id].attributes.flag(Key::keepdim)) return -1;
     const Node node = r[id], whole = r[x];
     const Sizes& dims = node.attributes.integers(Key::dims);
     if (std::find(dims.begin(), dims.end(), whole.attributes.integer(Key::axis)) != dims.end()) return -1;
@@ -251,7 +252,7 @@ std::span<const Rule> reduction_rules() {
         {"sum_is_mean", Family::simplify, {Op::mul}, sum_is_mean},
         {"reduce_affine", Family::collapse, linear, reduce_affine},
         {"reduce_sum_of_two", Family::collapse, linear, reduce_sum_of_two},
-        {"reduce_concat", Family::collapse, linear, reduce_concat},
+        {"reduce_concat", Family::collapse, {Op::sum, Op::mean, Op::box_sums}, reduce_concat},
     };
     return rules;
 }

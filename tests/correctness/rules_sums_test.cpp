@@ -172,6 +172,12 @@ TEST(rules_sums, the_mean_of_concatenated_convolutions_is_taken_of_each) {
         %m = mean(%c) dims=[2,3] keepdim=1
         return %m)");
     EXPECT_EQ(count(d.rewritten, Op::mean), 2);
+    expect_fires("reduce_concat", R"(%x = input f64[2,3,5,6]
+        %w = param f64[4,3,3,3]
+        %y = conv(%x, %w) padding=[1,1]
+        %c = concat(%y, %x) axis=1
+        %m = box_sums(%c) dims=[2,3] counts=[2,1] los=[0,1,0] his=[4,3,5] steps=[1,1,1]
+        return %m)");
     expect_stays("reduce_concat", R"(%x = input f64[2,3,5,6]
         %w = param f64[4,3,1,1]
         %y = conv(%x, %w)
