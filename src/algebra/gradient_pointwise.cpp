@@ -71,9 +71,11 @@ void differentiate_unary(Adjoints& a, ValueId y, ValueId g) {
             case Op::sigmoid:
                 return a.mul(g, a.mul(y, a.one_minus(y)));
             case Op::relu:
-                return a.zero_or(a.at_most(x, 0), g);  // a nan passes it on
+                // Its result tells as well as its operand, and is what the next one reads. A nan passes it on.
+                return a.zero_or(a.at_most(y, 0), g);
             case Op::leaky_relu:
-                return a.where(a.greater(x, 0), g, a.scaled(g, number(Key::negative_slope)));
+                return a.where(a.greater(number(Key::negative_slope) >= 0 ? y : x, 0), g,
+                               a.scaled(g, number(Key::negative_slope)));
             case Op::elu:
                 return a.where(a.greater(x, 0), g, a.mul(g, a.scaled(a.add(Op::exp, {x}), number(Key::alpha))));
             case Op::selu: {
