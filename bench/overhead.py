@@ -84,7 +84,7 @@ def new_sizes(device: str, met=30, count=60) -> None:
             region, leaves = only_region(ours, [torch.empty(shape, device=device)])
             mode, kernels = region.call_mode(x, False), kept_kernels()
             start = clock()
-            library.scratch(leaves, region.handle, [], mode)
+            library.scratch(leaves, region.handle, [], mode, [])
             taken.append(1e3 * (clock() - start))
             compiled += kept_kernels() > kernels and len(taken) > met
         median, worst = statistics.median(taken[met:]), max(taken[met:])

@@ -27,8 +27,9 @@ char* transfuse_infer(const char* text, char** error);
 /* "last\ncontiguous\n…": how a program lays its outputs out. leaves: of each its type, rank, extents and strides ("f32 2 4 3 3 1"),
  * one a line; sizes: those that the call tells, in order. */
 char* transfuse_layouts(int64_t handle, const char* leaves, const char* sizes, char** error);
-/* "f32[2,3]\n…": what a training call on such a machine gives behind its outputs where it is to keep what backward takes. */
-char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, const char* machine, char** error);
+/* "f32[2,3] [3,1]\n…": types and strides of what a training call on such a machine gives behind its outputs; keep: numbers, as
+ * read_keep (program.h) takes them. */
+char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, const char* machine, const char* keep, char** error);
 /* Statistics of a program, its largest workspace and, for each signature it met, what its executable says of itself; JSON. */
 char* transfuse_describe(int64_t handle, char** error);
 /* For `emit`, JSON: the kernels that `optimize` takes for leaves and sizes like these (as for transfuse_layouts), with every

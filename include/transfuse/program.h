@@ -31,6 +31,16 @@ class KnownKernels;
 
 enum class Engine : uint8_t { cpu, cuda, reference };
 
+// What a forward call keeps for a backward call, and that takes.
+struct Keep {
+    GradientRequest gradient;      // that may be asked for; nothing is kept where it names no leaf
+    std::vector<ValueId> shared;   // results that the caller keeps anyway: they are given again behind what is kept
+};
+
+// Of the operators' argument: how many outputs get gradients, these; how many leaves want them, these; shared results.
+// Empty: nothing is kept.
+Keep read_keep(std::span<const int64_t> numbers);
+
 // What a call asks for beside its tensors.
 struct CallMode {
     Engine engine = Engine::cpu;
@@ -39,10 +49,9 @@ struct CallMode {
     int products = 0;       // where precision is tf32: what Program::products() gave for exceptions; 0: none
     bool freeze = false;    // parameters will not change
     bool inference = true;  // no gradient will be asked for
-    bool keep = false;      // forward gives, behind its outputs, what backward then takes behind the gradients
+    Keep keep = {};         // forward gives, behind its outputs, what backward then takes behind the gradients
     bool autotune = false;  // CompileOptions::autotune
     bool lean = false;      // CompileOptions::lean
-    bool operator==(const CallMode&) const = default;
 };
 
 // What one call runs: made once for a signature, then shared by all threads.
@@ -78,8 +87,9 @@ public:
                                              const GradientRequest& request);
     // Of each output, whether forward() would lay it channels last for leaves like these; else it is contiguous.
     std::vector<bool> outputs_channels_last(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
-    // What a training call with `keep` would give behind its outputs for leaves like these.
-    std::vector<Type> kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes, Engine engine) const;
+    // What a training call that keeps something would give behind its outputs for leaves like these: types and strides.
+    std::vector<std::pair<Type, Sizes>> kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                             const CallMode& mode) const;
     // Parameters that were said not to change have changed: what was prepared of them is prepared anew.
     void forget_frozen();
     // A number for CallMode::products. Of each leaf: 1 where its products are strict in forward, 2 where they are in the

@@ -17,7 +17,7 @@ from transfuse.trials import traced
 from transfuse.torch_private import is_batched, is_legacy_batched, multiplied_each
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
-FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD, LEAN, OWN_MEMORY = 1, 2, 4, 8, 16, 32, 64, 128, 256
+FREEZE, INFERENCE, TF32, REFERENCE, AUTOTUNE, TF32_BACKWARD, LEAN, OWN_MEMORY = 1, 2, 4, 8, 32, 64, 128, 256
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -49,7 +49,7 @@ def _load() -> ctypes.CDLL:
         ("transfuse_stated", ctypes.c_void_p, (ctypes.c_int64, text, text, text, error)),
         ("transfuse_infer", ctypes.c_void_p, (text, error)),
         ("transfuse_layouts", ctypes.c_void_p, (ctypes.c_int64, text, text, error)),
-        ("transfuse_kept", ctypes.c_void_p, (ctypes.c_int64, text, text, text, error)),
+        ("transfuse_kept", ctypes.c_void_p, (ctypes.c_int64, text, text, text, text, error)),
         ("transfuse_describe", ctypes.c_void_p, (ctypes.c_int64, error)),
         ("transfuse_ptx", ctypes.c_void_p, (text, text, error)),
         ("transfuse_cuda_unavailable", ctypes.c_void_p, ()),
@@ -162,13 +162,14 @@ def channels_last(handle: int, leaves, sizes) -> list[bool]:
     return [word == "last" for word in told.split()]
 
 
-def kept(handle: int, leaves, sizes) -> list[tuple[torch.dtype, list[int]]]:
-    """What a training call on leaves like these gives behind its results with KEEP: types and extents."""
+def kept(handle: int, leaves, sizes, keep) -> list[tuple[torch.dtype, list[int], list[int]]]:
+    """What a training call on leaves like these gives behind its results: types, extents and strides."""
     device = leaves[0].device.type.encode()
-    told = _taken(_call(_core.transfuse_kept, handle, _views(leaves), _numbers(sizes), device)).split()
-    found = [(word[:-1].split("[")) for word in told]
+    told = _taken(_call(_core.transfuse_kept, handle, _views(leaves), _numbers(sizes), device, _numbers(keep)))
     dtypes = {name: dtype for dtype, name in DTYPES.items()}
-    return [(dtypes[name], [int(n) for n in extents.split(",") if n]) for name, extents in found]
+    listed = lambda text: [int(n) for n in text.strip("[]").split(",") if n]  # noqa: E731
+    lines = [line.replace("[", " [", 1).split() for line in told.splitlines()]
+    return [(dtypes[name], listed(extents), listed(strides)) for name, extents, strides in lines]
 
 
 def describe(handle: int) -> dict:
@@ -192,6 +193,7 @@ run = torch.ops.transfuse.run.default
 run_text = torch.ops.transfuse.run_text.default
 # Called at every turn: what OpOverload.__call__ calls.
 run_detached = torch.ops.transfuse.run_detached.default._op
+run_keeping = torch.ops.transfuse.run_keeping.default._op
 run_one = torch.ops.transfuse.run_one.default._op
 run_backward = torch.ops.transfuse.run_backward.default._op
 scratch = torch.ops.transfuse.scratch.default
@@ -199,7 +201,7 @@ scratch_backward = torch.ops.transfuse.scratch_backward.default
 
 # They have no gradients of their own, and need not be asked for one at every call.
 _own = torch.library.Library("transfuse", "IMPL")
-for _name in ("run_detached", "run_one"):
+for _name in ("run_detached", "run_keeping", "run_one"):
     _own.impl(_name, torch.library.fallthrough_kernel, "Autograd")
 
 
@@ -214,19 +216,25 @@ class Program:
         self.gives_statistics = self.outputs > len(reach)
         self.reaches_all = self.outputs == len(reach) and all(len(reached) == leaves for reached in reach)
         self._roles: dict[tuple, tuple] = {}
-        self._loose: dict[tuple, list[int]] = {}
+        self._saved: dict[tuple, tuple] = {}
         self.gradient = fallback.Gradient()  # of calls that a tracer wrote down
         weakref.finalize(self, _core.transfuse_release, handle).atexit = False
 
     def __deepcopy__(self, memo):
         return self
 
-    def loose(self, wants: tuple, leaves: tuple, sizes: tuple) -> list[int]:
-        """The leaves that may change between forward and backward: of these copies are kept."""
-        found = self._loose.get(wants)
+    def kept(self, wants: tuple, leaves: tuple, sizes: tuple) -> tuple[list[int], list[int], list[int]]:
+        """Of a call whose leaves want gradients as told: what is kept for it, as the operators take it; the results among that,
+        which PyTorch's own way keeps as well; and the leaves that may change between forward and backward: of these copies are."""
+        found = self._saved.get(wants)
         if found is None:
-            found = self._loose[wants] = unsaved(self.eager, leaves, sizes, wants)
-        return [i for i in found if leaves[i].numel() <= MOST_COPIED] if found else found
+            loose, shared = unsaved(self.eager, leaves, sizes, wants)
+            wanted, still = self.roles(wants)
+            flows = [i for i in range(self.outputs) if i not in still]
+            shared = [i for i in shared if i in flows]
+            found = self._saved[wants] = [len(flows), *flows, len(wanted), *wanted, *shared], shared, loose
+        keep, shared, loose = found
+        return keep, shared, [i for i in loose if leaves[i].numel() <= MOST_COPIED] if loose else loose
 
     def roles(self, wants: tuple) -> tuple[list[int], list[int]]:
         """The leaves that want a gradient; and the outputs that none can flow to, which then do not require one, as in PyTorch:
@@ -310,7 +318,7 @@ def _(leaves, program, sizes, mode):
 
 
 @torch.library.register_fake("transfuse::run_backward")
-def _(leaves, gradients, program, sizes, mode, outputs, wanted):
+def _(leaves, gradients, program, sizes, mode, outputs, wanted, keep):
     whole = [torch.ops.aten.is_non_overlapping_and_dense(leaf) for leaf in leaves]
     kept, plain = torch.preserve_format, torch.contiguous_format
     return [torch.empty_like(leaves[i], memory_format=kept if whole[i] else plain) for i in wanted]
@@ -363,7 +371,7 @@ def _batched(gradient) -> bool:
     return gradient is not None and (is_legacy_batched(gradient) or is_batched(gradient))
 
 
-def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kept=()):
+def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kept=(), keep=()):
     outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
     if not outputs or not wanted:
         return [None] * len(leaves)
@@ -376,11 +384,11 @@ def _gradients(own, program, sizes, mode, leaves, gradients, needed, wanted, kep
     given, mode = [*[gradients[i] for i in outputs], *kept], mode & ~(INFERENCE | FREEZE)
     try:
         try:
-            found = run_backward(leaves, given, handle, sizes, mode, outputs, wanted)
+            found = run_backward(leaves, given, handle, sizes, mode, outputs, wanted, keep)
         except RuntimeError as error:
             if mode & LEAN or not (leaves[0].is_cuda and fallback.ran_out_of_memory(error)):
                 raise
-            found = run_backward(leaves, given, handle, sizes, mode | LEAN, outputs, wanted)
+            found = run_backward(leaves, given, handle, sizes, mode | LEAN, outputs, wanted, keep)
     except RuntimeError as error:
         own.failed(error)
         return _eager_gradients(program, sizes, leaves, gradients, needed)
@@ -394,27 +402,26 @@ _CHANGED = "transfuse: a gradient that is to be differentiated again needs a ten
 
 
 class Run(torch.autograd.Function):
-    """The same gradient without the dispatcher's Python detour: what eager calls use. Small sums of the inputs that the gradients
-    of collapsed chains need are kept from forward to backward. `call`: the program, whether its gradient is ours, sizes and mode."""
+    """The same gradient without the dispatcher's Python detour: what eager calls use. What the gradient needs of the forward call is
+    kept (src/program/kept.h). `call`: the program, whether its gradient is ours, sizes and mode."""
 
     @staticmethod
     def forward(ctx, call, *leaves):
         program, _, sizes, mode = ctx.call = call
-        outputs = run_detached(leaves, program.handle, sizes, mode | KEEP)
+        wants = ctx.needs_input_grad[1:]
+        ctx.keep, shared, loose = program.kept(wants, leaves, sizes)
+        outputs = run_keeping(leaves, program.handle, sizes, mode, ctx.keep)
         count = program.outputs
         ctx.loose = ()
-        if loose := program.loose(ctx.needs_input_grad[1:], leaves, sizes):
+        if loose:
             ctx.loose = [(i, leaves[i], leaves[i]._version) for i in loose]
             leaves = list(leaves)
             for i, copy in zip(loose, multiplied_each([leaves[i] for i in loose], 1.0)):
                 leaves[i] = copy
-        if len(outputs) > count:
-            ctx.save_for_backward(*leaves, *outputs[count:])
-            del outputs[count:]
-        else:
-            ctx.save_for_backward(*leaves)
+        ctx.save_for_backward(*leaves, *outputs[count:], *[outputs[i] for i in shared])
+        del outputs[count:]
         ctx.set_materialize_grads(False)  # where none comes none goes on, not zeros: an optimiser tells them apart
-        if not program.reaches_all and (still := program.roles(ctx.needs_input_grad[1:])[1]):
+        if not program.reaches_all and (still := program.roles(wants)[1]):
             ctx.mark_non_differentiable(*[outputs[i] for i in still])
         return tuple(outputs)
 
@@ -428,14 +435,14 @@ class Run(torch.autograd.Function):
             wanted, _ = program.roles(needed)
         else:
             wanted = _reached(program.reach, needed, gradients)
-        leaves, kept = (saved, ()) if len(saved) == count else (saved[:count], saved[count:])
+        leaves, kept = saved[:count], saved[count:]
         if ctx.loose and torch.is_grad_enabled():  # to be differentiated again: with respect to the leaves themselves
             leaves = list(leaves)
             for i, leaf, version in ctx.loose:
                 if leaf._version != version:
                     raise RuntimeError(_CHANGED)
                 leaves[i] = leaf
-        return None, *_gradients(own, program.handle, sizes, mode | KEEP, leaves, gradients, needed, wanted, kept)
+        return None, *_gradients(own, program.handle, sizes, mode, leaves, gradients, needed, wanted, kept, ctx.keep)
 
 
 # Function.apply looks for functorch's transforms, which callers of ours have done.
@@ -451,5 +458,5 @@ def _refuse_vmap(info, in_dims, *arguments):
     )
 
 
-for _name in ("run", "run_detached", "run_one", "run_text", "run_backward"):
+for _name in ("run", "run_detached", "run_keeping", "run_one", "run_text", "run_backward"):
     torch.library.register_vmap(f"transfuse::{_name}", _refuse_vmap)

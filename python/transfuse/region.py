@@ -394,16 +394,17 @@ class Region:
         """What a call needs at its peak, as its plans say: results, what is kept for the gradient, and scratch."""
         if not wanted:
             return total(library.run_detached(leaves, self.handle, sizes, mode)) + library.scratch(
-                leaves, self.handle, sizes, mode
+                leaves, self.handle, sizes, mode, ()
             )
-        mode |= library.KEEP
+        wants = tuple([i in wanted for i in range(self.leaf_count)])
+        keep, shared, _ = self.program.kept(wants, leaves, sizes)
         with torch.no_grad():
-            results = library.run_detached(leaves, self.handle, sizes, mode)
-            forward = total(results) + library.scratch(leaves, self.handle, sizes, mode)
+            results = library.run_keeping(leaves, self.handle, sizes, mode, keep)
+            forward = total(results) + library.scratch(leaves, self.handle, sizes, mode, keep)
             flows = [i for i, reached in enumerate(self.reach) if any(j in wanted for j in reached)]
             gradients = [torch.ones_like(results[i]) for i in flows]
-            given = [*gradients, *results[self.outputs :]]
-            scratch = library.scratch_backward(leaves, given, self.handle, sizes, mode, flows, wanted)
+            given = [*gradients, *results[self.outputs :], *[results[i] for i in shared]]
+            scratch = library.scratch_backward(leaves, given, self.handle, sizes, mode, flows, wanted, keep)
         return max(forward, total(results) + total(gradients) + total([leaves[i] for i in wanted]) + scratch)
 
 

@@ -2,9 +2,9 @@
 
     region(Tensor[] leaves, int region, SymInt[] sizes) -> Tensor[]           results and batch statistics; differentiable
     region_detached(…)                                                        the same without a gradient
-    region_forward(…, int kept, int[] copied) -> Tensor[]                     and, behind these, what backward takes: small sums
-                                                                              of the leaves, and copies of leaves that may change
-    region_backward(leaves, gradients, kept, region, sizes, outputs, wanted)  the gradients of the leaves wanted
+    region_forward(…, int[] keep, int[] copied) -> Tensor[]                   and, behind these, what backward takes: what is kept
+                                                                              for it, and copies of leaves that may change
+    region_backward(leaves, gradients, kept, region, sizes, outputs, wanted, keep)   the gradients of the leaves wanted
 
 Inductor sees shapes and strides alone. TF32 is settled inside the operator, for each size at its first call; whether a region is ours
 at all is settled before, when a graph is compiled (`inductor.py`). What cannot run is run by PyTorch inside the operator. A region
@@ -21,7 +21,6 @@ import torch
 
 from transfuse import library
 from transfuse.region import Region
-from transfuse.saved import MOST_COPIED, unsaved
 from transfuse.torch_private import multiplied_each, without_modes
 
 _regions: weakref.WeakValueDictionary[int, Region] = weakref.WeakValueDictionary()
@@ -49,11 +48,11 @@ _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 _operators.define("region(Tensor[] leaves, int region, SymInt[] sizes) -> Tensor[]", tags=_TAGS)
 _operators.define("region_detached(Tensor[] leaves, int region, SymInt[] sizes) -> Tensor[]", tags=_TAGS)
 _operators.define(
-    "region_forward(Tensor[] leaves, int region, SymInt[] sizes, int kept, int[] copied) -> Tensor[]", tags=_TAGS
+    "region_forward(Tensor[] leaves, int region, SymInt[] sizes, int[] keep, int[] copied) -> Tensor[]", tags=_TAGS
 )
 _operators.define(
     "region_backward(Tensor[] leaves, Tensor[] gradients, Tensor[] kept, int region, SymInt[] sizes, int[] outputs,"
-    " int[] wanted) -> Tensor[]",
+    " int[] wanted, int[] keep) -> Tensor[]",
     tags=_TAGS,
 )
 
@@ -81,27 +80,28 @@ def _detached(leaves, number, sizes):
         return _as_promised(region, leaves, sizes, region.eager(*leaves, *sizes))
 
 
-def _forward(leaves, number, sizes, kept, copied):
+def _forward(leaves, number, sizes, keep, copied):
     region = _regions[number]
     copies = multiplied_each([leaves[i] for i in copied], 1.0) if copied else []
     if region.failure is None:
-        mode = region.settled_mode(leaves, sizes, True) | (library.KEEP if kept else 0)
+        mode = region.settled_mode(leaves, sizes, True)
         try:
-            return [*library.run_detached(leaves, region.handle, sizes, mode), *copies]
+            return [*library.run_keeping(leaves, region.handle, sizes, mode, keep), *copies]
         except RuntimeError as error:
             region.failed(error)
     with torch.no_grad(), _as_captured(region):
         results = _as_promised(region, leaves, sizes, region.eager(*leaves, *sizes))
-    return [*results, *_empty_kept(region, leaves, sizes, kept), *copies]
+    return [*results, *_empty_kept(region, leaves, sizes, keep), *copies]
 
 
-def _backward(leaves, gradients, kept, number, sizes, outputs, wanted):
+def _backward(leaves, gradients, kept, number, sizes, outputs, wanted, keep):
     region = _regions[number]
     own = region.gradient
     if region.failure is None and own.failure is None:
-        mode = region.settled_mode(leaves, sizes, True) | (library.KEEP if kept else 0)
+        mode = region.settled_mode(leaves, sizes, True)
+        given = [*gradients, *kept]
         try:
-            return list(library.run_backward(leaves, [*gradients, *kept], region.handle, sizes, mode, outputs, wanted))
+            return list(library.run_backward(leaves, given, region.handle, sizes, mode, outputs, wanted, keep))
         except RuntimeError as error:
             own.failed(error)
     given = dict(zip(outputs, gradients))
@@ -121,9 +121,9 @@ def _promised(region, leaves, sizes) -> list[torch.Tensor]:
     return [result.to(dtype) for result, dtype in zip(results, region.output_dtypes, strict=True)]
 
 
-def _empty_kept(region, leaves, sizes, kept: int) -> list[torch.Tensor]:
-    types = library.kept(region.handle, leaves, sizes) if kept else []
-    return [torch.empty(extents, dtype=dtype, device=leaves[0].device) for dtype, extents in types]
+def _empty_kept(region, leaves, sizes, keep) -> list[torch.Tensor]:
+    told = library.kept(region.handle, leaves, sizes, keep) if keep else []
+    return [torch.empty_strided(extents, strides, dtype=d, device=leaves[0].device) for d, extents, strides in told]
 
 
 def _as_promised(region, leaves, sizes, results) -> list[torch.Tensor]:
@@ -157,16 +157,16 @@ def _(leaves, region, sizes):
 
 
 @torch.library.register_fake("transfuse::region_forward", lib=_operators)
-def _(leaves, region, sizes, kept, copied):
+def _(leaves, region, sizes, keep, copied):
     return [
         *_promised(_regions[region], leaves, sizes),
-        *_empty_kept(_regions[region], leaves, sizes, kept),
+        *_empty_kept(_regions[region], leaves, sizes, keep),
         *[torch.empty_like(leaves[i]) for i in copied],
     ]
 
 
 @torch.library.register_fake("transfuse::region_backward", lib=_operators)
-def _(leaves, gradients, kept, region, sizes, outputs, wanted):
+def _(leaves, gradients, kept, region, sizes, outputs, wanted, keep):
     return _like_leaves(leaves, wanted)
 
 
@@ -177,6 +177,7 @@ class _Shown:
         hint = lambda sizes: [int(s.node.hint) if isinstance(s, torch.SymInt) else s for s in sizes]  # noqa: E731
         self.shape, self._stride = hint(tensor.shape), hint(tensor.stride())
         self.dtype, self.device = tensor.dtype, tensor.device
+        self.numel = tensor.numel
 
     def stride(self):
         return self._stride
@@ -190,15 +191,17 @@ class _Differentiable(torch.autograd.Function):
         region = _regions[number]
         wants = ctx.needs_input_grad[2:]
         fixed = all([isinstance(n, int) for leaf in leaves for n in leaf.shape] + [isinstance(n, int) for n in sizes])
-        kept = len(library.kept(region.handle, leaves, sizes)) if fixed else 0
-        copied = _may_change(region, leaves, sizes, wants)
-        given = list(torch.ops.transfuse.region_forward(list(leaves), number, list(sizes), kept, copied))
+        keep, shared, copied = _kept(region, leaves, sizes, wants)
+        if not fixed:
+            keep, shared = [], []
+        given = list(torch.ops.transfuse.region_forward(list(leaves), number, list(sizes), keep, copied))
         count = region.outputs
+        kept = len(given) - count - len(copied)
         saved = list(leaves)
         for i, copy in zip(copied, given[count + kept :]):
             saved[i] = copy
-        ctx.region, ctx.number, ctx.sizes = region, number, sizes
-        ctx.save_for_backward(*saved, *given[count : count + kept])
+        ctx.region, ctx.number, ctx.sizes, ctx.keep = region, number, sizes, keep
+        ctx.save_for_backward(*saved, *given[count : count + kept], *[given[i] for i in shared])
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*[given[i] for i in region.program.roles(wants)[1]])
         return tuple(given[:count])
@@ -212,21 +215,15 @@ class _Differentiable(torch.autograd.Function):
         if not wanted:
             return (None,) * (2 + len(needed))
         found = torch.ops.transfuse.region_backward(
-            leaves, [gradients[i] for i in outputs], kept, ctx.number, list(ctx.sizes), outputs, wanted
+            leaves, [gradients[i] for i in outputs], kept, ctx.number, list(ctx.sizes), outputs, wanted, ctx.keep
         )
         made = dict(zip(wanted, found))
         return None, None, *[made.get(i) for i in range(len(needed))]
 
 
-def _may_change(region, leaves, sizes, wants) -> list[int]:
-    """Leaves that PyTorch does not keep for its own backward, small enough to be copied for ours."""
-    known = region.program._loose
-    if wants not in known:
-        hints = [int(s.node.hint) if isinstance(s, torch.SymInt) else s for s in sizes]
-        with without_modes(), _as_captured(region):
-            known[wants] = unsaved(region.eager, [_Shown(leaf) for leaf in leaves], hints, wants)
-    return [
-        i
-        for i in known[wants]
-        if all([isinstance(n, int) for n in leaves[i].shape]) and leaves[i].numel() <= MOST_COPIED
-    ]
+def _kept(region, leaves, sizes, wants) -> tuple[list[int], list[int], list[int]]:
+    """Program.kept, of tensors that are being traced."""
+    hints = [int(s.node.hint) if isinstance(s, torch.SymInt) else s for s in sizes]
+    with without_modes(), _as_captured(region):
+        keep, shared, loose = region.program.kept(wants, [_Shown(leaf) for leaf in leaves], hints)
+    return keep, shared, [i for i in loose if all([isinstance(n, int) for n in leaves[i].shape])]

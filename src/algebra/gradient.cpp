@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "algebra/differentiable.h"
 #include "algebra/rewriter.h"
 #include "transfuse/error.h"
 
@@ -177,21 +178,30 @@ Graph gradient(const Graph& given, const GradientRequest& request) {
     return b.finish(std::move(outputs), std::move(names));
 }
 
-Derivation derive_gradient(const Graph& written, const GradientRequest& request) {
+Differentiable differentiable(const Graph& written, const GradientRequest& request, const Prices& prices) {
     RewriteOptions options;
     options.inference = false;
     options.differentiated = true;
-    const Graph forward = rewrite(written, options).rewritten;
-    Derivation first = rewrite(gradient(forward, request));
-    if (convolutions(forward) <= convolutions(written)) return first;
+    options.prices = prices;
+    Differentiable first{.forward = rewrite(written, options).rewritten};
+    if (convolutions(first.forward) <= convolutions(written)) return first;
     options.forks = false;
-    options.only = {"expand_conv"};
-    const Graph lowered = rewrite(written, options).rewritten;
-    options = {};
-    options.forks = false;
-    Derivation second = rewrite(gradient(lowered, request), options);
+    Differentiable second{.forward = rewrite(written, options).rewritten};
+    if (convolutions(second.forward) > convolutions(written)) {
+        options.only = {"expand_conv"};
+        second.forward = rewrite(written, options).rewritten;
+    }
+    second.options.forks = false;
     // With the dense form gone altogether the first is many times cheaper; with both of them in it, never by half.
-    return 2 * objective(first.rewritten) < objective(second.rewritten) ? first : second;
+    const auto work = [&](const Differentiable& form) {
+        return objective(rewrite(gradient(form.forward, request), form.options).rewritten);
+    };
+    return 2 * work(first) < work(second) ? first : second;
+}
+
+Derivation derive_gradient(const Graph& written, const GradientRequest& request) {
+    const Differentiable form = differentiable(written, request);
+    return rewrite(gradient(form.forward, request), form.options);
 }
 
 }  // namespace transfuse

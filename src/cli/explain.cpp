@@ -2,6 +2,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "algebra/differentiable.h"
 #include "cli/commands.h"
 #include "transfuse/algebra.h"
 #include "transfuse/error.h"

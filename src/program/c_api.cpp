@@ -102,6 +102,13 @@ std::vector<TensorView> read_views(const char* text) {
     return views;
 }
 
+// "outputs:leaves", both as numbers.
+GradientRequest read_request(const std::string& text) {
+    const size_t colon = text.find(':');
+    require(colon != std::string::npos, "outputs:leaves is expected, got ", text);
+    return {numbers(text.substr(0, colon)), numbers(text.substr(colon + 1))};
+}
+
 struct StatedOptions {
     CallMode mode;
     int arch = 90, multiprocessors = 0;
@@ -118,16 +125,14 @@ StatedOptions read_options(const char* options) {
             read.mode.precision = Fp32Precision::tf32;
         } else if (word == "inference") {
             read.mode.inference = true;
-        } else if (word == "keep") {
-            read.mode.keep = true;
+        } else if (word.starts_with("keep=")) {
+            read.mode.keep.gradient = read_request(word.substr(5));
         } else if (word.starts_with("arch=")) {
             read.arch = number_of(word);
         } else if (word.starts_with("multiprocessors=")) {
             read.multiprocessors = number_of(word);
         } else if (word.starts_with("gradient=")) {
-            const size_t colon = word.find(':');
-            require(colon != std::string::npos, "transfuse_stated: gradient=outputs:leaves is expected, got ", word);
-            read.gradient = {numbers(word.substr(9, colon - 9)), numbers(word.substr(colon + 1))};
+            read.gradient = read_request(word.substr(9));
         } else {
             fail("transfuse_stated: unknown option ", word);
         }
@@ -200,12 +205,15 @@ char* transfuse_layouts(int64_t handle, const char* leaves, const char* sizes, c
     });
 }
 
-char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, const char* machine, char** error) {
+char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, const char* machine, const char* keep,
+                     char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
-        const Engine engine = machine != nullptr && std::strcmp(machine, "cuda") == 0 ? Engine::cuda : Engine::cpu;
+        CallMode mode;
+        mode.engine = machine != nullptr && std::strcmp(machine, "cuda") == 0 ? Engine::cuda : Engine::cpu;
+        mode.inference = false, mode.keep = read_keep(read_list(keep));
         std::string out;
-        for (const Type& type : program(handle)->kept(read_views(leaves), read_list(sizes), engine))
-            out += to_string(type) + "\n";
+        for (const auto& [type, strides] : program(handle)->kept(read_views(leaves), read_list(sizes), mode))
+            out += to_string(type) + " " + to_string(strides) + "\n";
         return copy(out);
     });
 }

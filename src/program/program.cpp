@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "algebra/differentiable.h"
 #include "algebra/lower.h"
 #include "cuda/assemble/executable.h"
 #include "emit/stated.h"
@@ -130,24 +131,70 @@ struct Program::Reading {
             .inference = inference, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices};
         return lowered ? rewrite_lowered(*lowered, options) : rewrite(*written, options).rewritten;
     }
-    // Of a call that keeps something, what it keeps is given as well.
+    // Of a call that keeps something the form that is differentiated, as it runs; and what it keeps is given as well.
     Graph forward(const CallMode& mode) const {
-        const Graph graph = rewritten(mode, mode.inference);
-        return mode.keep ? giving(graph, kept_sums(graph)) : graph;
+        if (!keeps(mode)) return rewritten(mode, mode.inference);
+        const Differentiated whole = differentiated(mode, mode.keep.gradient);
+        RewriteOptions rest{.inference = false, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices};
+        rest.forks = false;  // what is kept is made in one form
+        return rewrite(giving(whole.form.forward, kept(mode, whole)), rest).rewritten;
     }
-    // Of a call that keeps `kept` tensors; throws Error where it does not.
-    Graph backward(const CallMode& mode, const GradientRequest& request, size_t gradients) const {
-        const Graph forward = rewritten(mode, false);
-        const std::vector<ValueId> kept = mode.keep ? kept_sums(forward) : std::vector<ValueId>{};
-        require(request.outputs.size() + kept.size() == gradients, "backward: ", request.outputs.size(),
-                " gradients and ", kept.size(), " kept tensors expected, got ", gradients);
-        const Graph gradient = derive_gradient(*written, request).rewritten;
-        return kept.empty() ? gradient : taking(gradient, forward, kept);
+    // Of a call that takes what was kept; throws Error where that is not what was given.
+    Graph backward(const CallMode& mode, const GradientRequest& request, size_t given) const {
+        const Differentiated whole = differentiated(mode, keeps(mode) ? mode.keep.gradient : request);
+        Graph graph = whole.gradient;
+        size_t count = 0;
+        if (keeps(mode)) {
+            const Graph& forward = whole.form.forward;
+            std::vector<ValueId> taken = kept(mode, whole);
+            for (ValueId output : mode.keep.shared) taken.push_back(forward.outputs()[static_cast<size_t>(output)]);
+            if (request.outputs != mode.keep.gradient.outputs || request.wrt != mode.keep.gradient.wrt)
+                graph = gradient(forward, request);
+            graph = taking(graph, forward, taken);
+            count = taken.size();
+        }
+        require(request.outputs.size() + count == given, "backward: ", request.outputs.size(), " gradients and ", count,
+                " kept tensors expected, got ", given);
+        return rewrite(graph, whole.form.options).rewritten;
     }
 
+    static bool keeps(const CallMode& mode) { return !mode.inference && !mode.keep.gradient.wrt.empty(); }
+
 private:
+    struct Differentiated {
+        Differentiable form;
+        Graph gradient;
+    };
+    Differentiated differentiated(const CallMode& mode, const GradientRequest& request) const {
+        const Differentiable form = differentiable(*written, request, machine_for(mode.engine).prices);
+        return {form, gradient(form.forward, request)};
+    }
+    static std::vector<ValueId> kept(const CallMode& mode, const Differentiated& whole) {
+        const Graph& forward = whole.form.forward;
+        std::vector<ValueId> shared;
+        for (ValueId output : mode.keep.shared) {
+            require(output >= 0 && static_cast<size_t>(output) < forward.outputs().size(), "keep: there is no output ",
+                    output);
+            shared.push_back(forward.outputs()[static_cast<size_t>(output)]);
+        }
+        return kept_values(forward, whole.gradient, shared, machine_for(mode.engine));
+    }
+
     bool grown_ = false;
 };
+
+Keep read_keep(std::span<const int64_t> numbers) {
+    Keep keep;
+    size_t at = 0;
+    for (std::vector<ValueId>* list : {&keep.gradient.outputs, &keep.gradient.wrt}) {
+        if (at == numbers.size()) return keep;
+        const int64_t count = numbers[at++];
+        require(count >= 0 && at + static_cast<size_t>(count) <= numbers.size(), "keep: ", count, " numbers expected");
+        for (; static_cast<int64_t>(list->size()) < count; ++at) list->push_back(static_cast<ValueId>(numbers[at]));
+    }
+    for (; at < numbers.size(); ++at) keep.shared.push_back(static_cast<ValueId>(numbers[at]));
+    return keep;
+}
 
 Program::Program(std::string text, size_t most)
     : text_(std::move(text)), entries_(most), forms_(std::make_shared<Forms>()), kernels_(cuda::no_kernels_yet()) {
@@ -254,12 +301,17 @@ Program::Signature& Program::signature(std::span<const TensorView> leaves, std::
     key.clear(), parameters.clear();
     key.push_back(0);  // the number
     key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
-                  (mode.freeze ? frozen_bit : 0) | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
-                  int64_t{mode.autotune} << 11 | int64_t{mode.lean} << 12 | int64_t{mode.device} << 16 |
-                  int64_t{mode.products} << 32);
+                  (mode.freeze ? frozen_bit : 0) | int64_t{mode.inference} << 9 | int64_t{mode.autotune} << 11 |
+                  int64_t{mode.lean} << 12 | int64_t{mode.device} << 16 | int64_t{mode.products} << 32);
     for (size_t i = 0; i < leaves.size(); ++i)
         append_signature(i < parameter_.size() && parameter_[i] ? parameters : key, leaves[i]);
     key.insert(key.end(), sizes.begin(), sizes.end());
+    if (!mode.keep.gradient.wrt.empty())
+        for (const std::vector<ValueId>* list :
+             {&mode.keep.gradient.outputs, &mode.keep.gradient.wrt, &mode.keep.shared}) {
+            key.push_back(static_cast<int64_t>(list->size()));
+            key.insert(key.end(), list->begin(), list->end());
+        }
     return signature;
 }
 
@@ -330,7 +382,8 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
                                                  const CallMode& mode) {
     return find(signature(leaves, sizes, mode), [&] {
         // Where no tensor is channels last no result is, whatever is written.
-        const Reading reading = read(leaves, sizes, std::ranges::any_of(leaves, channels_last));
+        const bool keeps = Reading::keeps(mode);
+        const Reading reading = read(leaves, sizes, keeps || std::ranges::any_of(leaves, channels_last));
         const Graph graph = reading.forward(mode);
         cuda::Options options;
         options.leaf_strides = strides_of(leaves);
@@ -339,8 +392,8 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
             options.output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
         options.strict_leaves = strict(mode, forward_products);
         return make_instance(graph, mode, std::move(options), *forms_, kernels_,
-                             [read = reading.read, mode](const std::vector<Type>& types) {
-                                 return Reading(read, types, false).forward(mode);
+                             [read = reading.read, mode, keeps](const std::vector<Type>& types) {
+                                 return Reading(read, types, keeps).forward(mode);
                              });
     });
 }
@@ -375,14 +428,16 @@ std::vector<bool> Program::outputs_channels_last(std::span<const TensorView> lea
     return last;
 }
 
-std::vector<Type> Program::kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
-                                Engine engine) const {
-    CallMode mode;
-    mode.engine = engine;
-    const Graph forward = read(leaves, sizes, false).rewritten(mode, false);
-    std::vector<Type> types;
-    for (ValueId id : kept_sums(forward)) types.push_back(forward[id].type);
-    return types;
+std::vector<std::pair<Type, Sizes>> Program::kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                                  const CallMode& mode) const {
+    const Reading reading = read(leaves, sizes, true);
+    const Graph graph = reading.forward(mode);
+    std::vector<std::pair<Type, Sizes>> found;
+    for (size_t j = reading.written->outputs().size(); j < graph.outputs().size(); ++j) {
+        const Type& type = graph[graph.outputs()[j]].type;
+        found.emplace_back(type, contiguous_strides(type.shape));
+    }
+    return found;
 }
 
 std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> leaves,
@@ -403,8 +458,8 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
         // A gradient has the layout of its leaf, as autograd's accumulation would make it.
         for (ValueId leaf : request.wrt)
             options.output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
-        // What backward computes of the forward again is as exact as that was.
-        options.strict_leaves = strict(mode, forward_products | backward_products);
+        // Products of the forward call are kept. Without that they are made again, as exactly as they were.
+        options.strict_leaves = strict(mode, (Reading::keeps(mode) ? 0 : forward_products) | backward_products);
         const std::vector<bool> own = strict(mode, own_products);
         for (ValueId leaf : request.wrt)
             options.strict_outputs.push_back(!own.empty() && own[static_cast<size_t>(leaf)]);

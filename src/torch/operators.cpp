@@ -6,8 +6,12 @@
 //                             run_detached of a program of one result and no sizes: to take apart and make a list and
 //                             two numbers less is a tenth of a small call
 //     run_text(…)             the same with the program's text (exported models)
+//     run_keeping(…, int[] keep) -> Tensor[]
+//                             run_detached which gives, behind its results, what it keeps for a gradient. keep: see
+//                             read_keep (transfuse/program.h)
 //     run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs,
-//                  int[] wanted) -> Tensor[]
+//                  int[] wanted, int[] keep) -> Tensor[]
+//                             gradients: one for each of outputs, then what run_keeping kept and the shared results
 //     scratch(…), scratch_backward(…) -> int     the bytes that run and run_backward would take for themselves
 //
 // A program is passed by handle: a text of a few kilobytes would cost more than the call.
@@ -125,7 +129,6 @@ CallMode call_mode(int64_t mode, const Place& place, int64_t tf32 = mode_bits::t
     CallMode call;
     call.freeze = (mode & mode_bits::freeze) != 0;
     call.inference = (mode & mode_bits::inference) != 0;
-    call.keep = (mode & mode_bits::keep) != 0;
     call.autotune = (mode & mode_bits::autotune) != 0;
     call.lean = (mode & mode_bits::lean) != 0;
     call.precision = (mode & tf32) != 0 ? Fp32Precision::tf32 : Fp32Precision::strict;
@@ -143,18 +146,21 @@ struct Prepared {
     int64_t mode;
 };
 
-Prepared prepare(Program& program, const std::vector<Tensor>& leaves, const std::vector<int64_t>& sizes, int64_t mode) {
+Prepared prepare(Program& program, const std::vector<Tensor>& leaves, const std::vector<int64_t>& sizes, int64_t mode,
+                 std::span<const int64_t> keep = {}) {
     require(!leaves.empty(), "transfuse::run needs a tensor");
     const Place place = place_of(leaves.front());
     std::vector<TensorView>& views = views_here().leaves;
     views.resize(leaves.size());
     describe(leaves, place, views);
-    return {place, program.forward(views, sizes, call_mode(mode, place)), mode};
+    CallMode call = call_mode(mode, place);
+    call.keep = read_keep(keep);
+    return {place, program.forward(views, sizes, call), mode};
 }
 
 Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients, int64_t handle,
                           const std::vector<int64_t>& sizes, int64_t mode, const std::vector<int64_t>& outputs,
-                          const std::vector<int64_t>& wanted) {
+                          const std::vector<int64_t>& wanted, const std::vector<int64_t>& keep) {
     require(!leaves.empty(), "transfuse::run_backward needs a tensor");
     const Place place = place_of(leaves.front());
     std::vector<TensorView>& views = views_here().leaves;
@@ -165,7 +171,8 @@ Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<T
     GradientRequest request;
     request.outputs.assign(outputs.begin(), outputs.end());
     request.wrt.assign(wanted.begin(), wanted.end());
-    const CallMode call = call_mode(mode, place, mode_bits::tf32_backward);
+    CallMode call = call_mode(mode, place, mode_bits::tf32_backward);
+    call.keep = read_keep(keep);
     return {place, program(handle)->backward(own, given, sizes, call, request), mode};
 }
 
@@ -182,6 +189,11 @@ std::vector<Tensor> run(const std::vector<Tensor>& leaves, int64_t handle, const
     return execute(prepare(*program(handle), leaves, sizes, mode));
 }
 
+std::vector<Tensor> run_keeping(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes,
+                                int64_t mode, const std::vector<int64_t>& keep) {
+    return execute(prepare(*program(handle), leaves, sizes, mode, keep));
+}
+
 Tensor run_one(const std::vector<Tensor>& leaves, int64_t handle, int64_t mode) {
     const Prepared call = prepare(*program(handle), leaves, {}, mode);
     require(call.instance->output_types.size() == 1, "transfuse::run_one: the program gives ",
@@ -196,8 +208,9 @@ std::vector<Tensor> run_text(const std::vector<Tensor>& leaves, const std::strin
 
 std::vector<Tensor> run_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients,
                                  int64_t handle, const std::vector<int64_t>& sizes, int64_t mode,
-                                 const std::vector<int64_t>& outputs, const std::vector<int64_t>& wanted) {
-    return execute(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted));
+                                 const std::vector<int64_t>& outputs, const std::vector<int64_t>& wanted,
+                                 const std::vector<int64_t>& keep) {
+    return execute(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted, keep));
 }
 
 // PyTorch's own outputs begin on more than 16 bytes.
@@ -205,14 +218,15 @@ int64_t scratch_of(const Prepared& call) {
     return static_cast<int64_t>(call.instance->executable->workspace_bytes_for(views_here().leaves, {}));
 }
 
-int64_t scratch(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes, int64_t mode) {
-    return scratch_of(prepare(*program(handle), leaves, sizes, mode));
+int64_t scratch(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes, int64_t mode,
+                const std::vector<int64_t>& keep) {
+    return scratch_of(prepare(*program(handle), leaves, sizes, mode, keep));
 }
 
 int64_t scratch_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients, int64_t handle,
                          const std::vector<int64_t>& sizes, int64_t mode, const std::vector<int64_t>& outputs,
-                         const std::vector<int64_t>& wanted) {
-    return scratch_of(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted));
+                         const std::vector<int64_t>& wanted, const std::vector<int64_t>& keep) {
+    return scratch_of(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted, keep));
 }
 
 }  // namespace
@@ -221,20 +235,22 @@ int64_t scratch_backward(const std::vector<Tensor>& leaves, const std::vector<Te
 STABLE_TORCH_LIBRARY(transfuse, m) {
     m.def("run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]");
     m.def("run_detached(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]");
+    m.def("run_keeping(Tensor[] leaves, int program, SymInt[] sizes, int mode, int[] keep) -> Tensor[]");
     m.def("run_one(Tensor[] leaves, int program, int mode) -> Tensor");
     m.def("run_text(Tensor[] leaves, str program, SymInt[] sizes, int mode) -> Tensor[]");
     m.def(
         "run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs, int[] "
-        "wanted) -> Tensor[]");
-    m.def("scratch(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> int");
+        "wanted, int[] keep) -> Tensor[]");
+    m.def("scratch(Tensor[] leaves, int program, SymInt[] sizes, int mode, int[] keep) -> int");
     m.def(
         "scratch_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs, "
-        "int[] wanted) -> int");
+        "int[] wanted, int[] keep) -> int");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(transfuse, CPU, m) {
     m.impl("run", TORCH_BOX(&transfuse::run));
     m.impl("run_detached", TORCH_BOX(&transfuse::run));
+    m.impl("run_keeping", TORCH_BOX(&transfuse::run_keeping));
     m.impl("run_one", TORCH_BOX(&transfuse::run_one));
     m.impl("run_text", TORCH_BOX(&transfuse::run_text));
     m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));
@@ -245,6 +261,7 @@ STABLE_TORCH_LIBRARY_IMPL(transfuse, CPU, m) {
 STABLE_TORCH_LIBRARY_IMPL(transfuse, CUDA, m) {
     m.impl("run", TORCH_BOX(&transfuse::run));
     m.impl("run_detached", TORCH_BOX(&transfuse::run));
+    m.impl("run_keeping", TORCH_BOX(&transfuse::run_keeping));
     m.impl("run_one", TORCH_BOX(&transfuse::run_one));
     m.impl("run_text", TORCH_BOX(&transfuse::run_text));
     m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));

@@ -32,7 +32,7 @@ std::vector<TensorView> views(const std::vector<Sizes>& shapes) {
 
 CallMode mode(Fp32Precision precision, bool inference) {
     CallMode asked;
-    asked.engine = Engine::cuda, asked.precision = precision, asked.inference = inference, asked.keep = !inference;
+    asked.engine = Engine::cuda, asked.precision = precision, asked.inference = inference;
     return asked;
 }
 
@@ -67,7 +67,8 @@ TEST(CudaStated, GradientsTakeWhatForwardKeeps) {
   return %m
 })");
     const auto leaves = views({{2, 8, 16, 16}, {8, 4, 3, 3}});
-    const CallMode asked = mode(Fp32Precision::strict, false);
+    CallMode asked = mode(Fp32Precision::strict, false);
+    asked.keep.gradient = {.outputs = {0}, .wrt = {1}};
     const std::string forward = program.stated(leaves, {}, asked, 90, 0, {});
     const std::string backward = program.stated(leaves, {}, asked, 90, 0, {.outputs = {0}, .wrt = {1}});
     const auto list = [](const std::string& told, const std::string& key) {

@@ -207,7 +207,7 @@ def test_a_failing_region_falls_back_with_one_warning(pair, monkeypatch):
     model, ours, x = pair
     entry = next(iter(ours.__dict__["_transfuse"].captures.values()))[0]
     monkeypatch.setattr(
-        transfuse.library, "run_detached", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you"))
+        transfuse.library, "run_keeping", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you"))
     )
     plain = copy.deepcopy(model)
     with pytest.warns(fallback.Warned, match="no kernel for you"):

@@ -45,7 +45,7 @@ def failing(monkeypatch):
 
         monkeypatch.setattr(library, name, run)
 
-    wrapped("run_detached", 3), wrapped("run_one", 2), wrapped("run_backward", 4)
+    wrapped("run_detached", 3), wrapped("run_keeping", 3), wrapped("run_one", 2), wrapped("run_backward", 4)
     fallback._said.clear()
     return now
 

@@ -99,11 +99,13 @@ class Programs:
         ask = lambda words: self._stated(handle, call, words)  # noqa: E731
         kinds: dict[object, tuple] = {"inference": self._both(way, ask, "inference", name)}
         wanted = wants(way, region) if self.gradients else []
-        if wanted:
-            kinds["training"] = self._both(way, ask, "keep", f"{name}_training")
         outputs = ",".join(str(i) for i, reached in enumerate(region.reach) if reached)
+        listed = lambda leaves: f"{outputs}:{','.join(map(str, sorted(leaves)))}"  # noqa: E731
+        keep = f"keep={listed(set().union(*wanted))}"
+        if wanted:
+            kinds["training"] = self._both(way, ask, keep, f"{name}_training")
         for leaves in wanted:
-            words = f"keep gradient={outputs}:{','.join(map(str, leaves))}"
+            words = f"{keep} gradient={listed(leaves)}"
             try:
                 kinds[leaves] = self._both(way, ask, words, f"{name}_gradients")
             except library.CompileError as error:
