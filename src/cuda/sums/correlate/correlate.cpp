@@ -11,7 +11,7 @@ Place slots(const CorrelateShape& shape) {
     Place place;
     place.base = Argument::of_scratch(0);
     place.storage = DType::f32;
-    place.strides = contiguous_strides(shape.sizes);
+    place.strides = shape.slot_strides;
     place.aligned = true;
     place.read_only = false;
     place.partials = Partials{shape.slices, numel(shape.sizes), 1, false};
@@ -30,8 +30,9 @@ std::optional<GridProgram> generate_correlate(const Surroundings& surroundings, 
     CorrelateShape shape(surroundings, anchor);
     if (!shape.arrange(why_not)) return std::nullopt;
     GridProgram result;
-    result.program.launches.push_back(shape.by_groups ? correlate_by_groups(surroundings, places, shape)
-                                                      : correlate_by_warps(surroundings, places, shape));
+    result.program.launches.push_back(shape.by_columns  ? correlate_by_columns(surroundings, places, shape)
+                                      : shape.by_groups ? correlate_by_groups(surroundings, places, shape)
+                                                        : correlate_by_warps(surroundings, places, shape));
     result.program.scratch_bytes = static_cast<size_t>(shape.slices * numel(shape.sizes) * 4);
     result.program.note = result.program.launches[0].note;
     result.grid.emplace(anchor, slots(shape));

@@ -27,7 +27,11 @@ private:
     }  // a step's, of a warpgroup
     int64_t products() const { return steps_of_eight() * turns(); }
     // Factors in registers: while products read the others, one is loaded.
-    int64_t factors() const { return products() % 3 == 0 ? 3 : 2; }
+    int64_t factors() const {
+        for (int64_t count : {4, 3})
+            if (products() % count == 0) return count;
+        return 2;
+    }
     int64_t loading_registers() const { return round_up(loads(turned_) + planes() * loads(still_) + 40, 8); }
     int64_t product_registers(int64_t loading_groups) const {
         // Registers are a block's for good as it begins, in eights a thread: what one role takes another has given.

@@ -1,6 +1,7 @@
 #include "cuda/sums/correlate/correlate_shape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "algebra/integer.h"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr int64_t widest_span =
     2 * CorrelateShape::depth;               // this step's positions, those of the turns, and the next step's
 constexpr int64_t longest_chain = 8192;      // of a slice: where there are no totals, all of it is one chain
+constexpr int64_t few_products = 1 << 20;    // that the general kernel makes as fast
 constexpr int64_t accumulators = 160;        // registers of a thread that sums may take
 constexpr int64_t accumulators_strict = 64;  // each with its two parts beside it
 constexpr int64_t held = 200;                // of those and of numbers on their way to shared memory
@@ -73,15 +75,64 @@ bool CorrelateShape::arrange(std::string* why_not) {
     if (graph_[id_].type.dtype == DType::f64) return refuse("float64 products");
     if (numel(graph_[x].type.shape) >= int64_t{1} << 31 || numel(graph_[g].type.shape) >= int64_t{1} << 31)
         return refuse("more than 2^31 elements");
-    if (!arrange_groups() && !arrange_warps(why_not)) return false;
-    row_pitch = pitch_of_rows();
-    const int64_t positions = batch * rows_of_image_ * row_pitch;
-    if (positions < 256) return refuse("few pixels");
-    if (positions >= int64_t{1} << 30) return refuse("more than 2^30 pixels");
-    row_tiles = ceil_div(sizes[1], rows), column_tiles = ceil_div(sizes[2], columns);
+    if (!arrange_columns() && !arrange_groups() && !arrange_warps(why_not)) return false;
+    if (!by_columns) {
+        row_pitch = pitch_of_rows();
+        row_tiles = ceil_div(sizes[1], rows), column_tiles = ceil_div(sizes[2], columns);
+    }
+    const int64_t all = positions();
+    if (all < 256 && all * numel(sizes) < few_products) return refuse("few pixels");
+    if (all >= int64_t{1} << 30) return refuse("more than 2^30 pixels");
     if (blocks() >= 1 << 24) return refuse("too many tiles");
-    choose_slices(positions);
+    lay_slots();
+    choose_slices();
     return true;
+}
+
+int64_t CorrelateShape::positions() const {
+    if (!by_columns) return batch * rows_of_image_ * row_pitch;
+    const auto many = [&](const Lattice& axis) { return gathers_x ? axis.out : axis.in; };
+    int64_t all = batch * many(row);
+    for (const Lattice& axis : outer) all *= many(axis);
+    return all;
+}
+
+int64_t CorrelateShape::padded_products() const {
+    if (by_columns) return row_tiles * rows * column_tiles * columns;
+    return ceil_div(sizes[1], rows) * rows * ceil_div(sizes[2], columns) * columns * outer_taps *
+           static_cast<int64_t>(taps.bundles.size() * taps.turns());
+}
+
+// One operand's channels and taps as columns: where that multiplies fewer zeros than tiles of channels would.
+bool CorrelateShape::arrange_columns() {
+    constexpr double faster_by_groups = 3;
+    if (!arrange_groups() && !arrange_warps(nullptr)) return false;
+    const double tiles = static_cast<double>(padded_products()) / (by_groups ? faster_by_groups : 1);
+    const bool groups = std::exchange(by_groups, false);
+    bool x_is_met = row.up == 1, g_is_met = row.down == 1;  // at every tap, by a position of the other
+    for (const Lattice& axis : outer) x_is_met &= axis.up == 1, g_is_met &= axis.down == 1;
+    if (!x_is_met && !g_is_met) return by_groups = groups, false;
+    gathers_x = x_is_met && (!g_is_met || sizes[1] < sizes[2]);
+    const int64_t many = sizes[gathers_x ? 2 : 1], few = sizes[gathers_x ? 1 : 2] * all_taps();
+    rows = many > 32 ? 64 : 32;
+    const int64_t warp_columns = 8 * (8 / (rows / 32));
+    columns = round_up(ceil_div(few, ceil_div(few, 128)), warp_columns);
+    row_tiles = ceil_div(many, rows), column_tiles = ceil_div(few, columns);
+    by_columns = true;
+    if (static_cast<double>(padded_products()) < tiles && shared_bytes() <= s_.target.shared_bytes / 2) return true;
+    return by_columns = false;
+}
+
+// A warp's stores are neighbours: columns, or channels of the operand that lies along the fragments.
+void CorrelateShape::lay_slots() {
+    slot_strides = contiguous_strides(sizes);
+    if (by_columns) {
+        if (gathers_x) slot_strides[1] = all_taps(), slot_strides[2] = sizes[1] * all_taps();
+        return;
+    }
+    for (size_t axis = 3; axis < sizes.size(); ++axis) slot_strides[axis] *= sizes[1] * sizes[2];
+    const bool along_x = by_groups && !taps.turns_x;
+    slot_strides[1] = along_x ? 1 : sizes[2], slot_strides[2] = along_x ? sizes[1] : 1;
 }
 
 // Tiles for warpgroups: their products have 64 rows, so fewer channels than half of them would be mostly zeros.
@@ -113,6 +164,7 @@ bool CorrelateShape::arrange_warps(std::string* why_not) {
 }
 
 int64_t CorrelateShape::shared_bytes() const {
+    if (by_columns) return 4 * (2 * (rows + columns) * pitch + columns * (static_cast<int64_t>(outer.size()) + 2));
     if (!by_groups) return 4 * (turned_tile() * ring_pitch + 2 * still_floats());
     // At the end one warpgroup hands its sums to the other there.
     const int64_t sums = static_cast<int64_t>(taps.turns()) * group_columns() / 2 * 128 * 4;
@@ -142,16 +194,29 @@ int64_t CorrelateShape::pitch_of_rows() const {
 }
 
 int64_t CorrelateShape::blocks() const {
-    return sizes[0] * row_tiles * column_tiles * outer_taps * static_cast<int64_t>(taps.bundles.size());
+    const int64_t tiles = sizes[0] * row_tiles * column_tiles;
+    return by_columns ? tiles : tiles * outer_taps * static_cast<int64_t>(taps.bundles.size());
 }
 
-// Enough blocks for the device, and chains short enough for the tensor cores.
-void CorrelateShape::choose_slices(int64_t positions) {
-    const int64_t wanted = ceil_div(4 * s_.target.multiprocessors, blocks());
-    int64_t most = std::max(wanted, ceil_div(positions, longest_chain));
-    most = std::max<int64_t>(1, std::min(most, positions / 256));
-    slice = round_up(ceil_div(positions, most), depth);
-    slices = ceil_div(positions, slice);
+// Blocks that fill the device a whole number of times, and chains short enough for the tensor cores. A block begins and
+// ends in the time of so many steps; each slice's sums are stored and read again.
+void CorrelateShape::choose_slices() {
+    constexpr double begins = 12, step_seconds = 0.4e-6;
+    const int64_t all = positions(), steps = ceil_div(all, depth);
+    const int64_t at_once = s_.target.multiprocessors * (by_groups ? 1 : 2);
+    const double stored = 8.0 * static_cast<double>(numel(sizes)) / s_.plan.machine.bandwidth / step_seconds;
+    const int64_t least = std::max<int64_t>(1, ceil_div(all, longest_chain));
+    const int64_t most = std::max(least, std::min(steps / 4, 4 * at_once / blocks() + 1));
+    double best = 0;
+    slices = 0;
+    for (int64_t count = least; count <= most; ++count) {
+        const double rounds = static_cast<double>(ceil_div(blocks() * count, at_once));
+        const double taken =
+            rounds * (static_cast<double>(ceil_div(steps, count)) + begins) + static_cast<double>(count) * stored;
+        if (slices == 0 || taken < best) best = taken, slices = count;
+    }
+    slice = round_up(ceil_div(all, slices), depth);
+    slices = ceil_div(all, slice);
 }
 
 }  // namespace transfuse::cuda

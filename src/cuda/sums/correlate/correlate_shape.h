@@ -74,15 +74,21 @@ public:
     int64_t row_tiles = 1, column_tiles = 1, outer_taps = 1;
     int64_t slice = depth, slices = 1;  // positions of a slice, and how many there are
     bool by_groups = false;
-    int64_t slots = 2;  // steps of the still operand that shared memory holds, by warpgroups
+    bool by_columns = false, gathers_x = false;  // of the operand with few channels: it is x
+    Sizes slot_strides;                          // of the gradient's sums in a slice's slot
+    int64_t slots = 2;                           // steps of the still operand that shared memory holds, by warpgroups
 
 private:
     void read_axes();
     bool bundle();
     bool arrange_groups();
+    bool arrange_columns();
+    int64_t padded_products() const;  // of a position
+    void lay_slots();
     bool arrange_warps(std::string* why_not);
     int64_t pitch_of_rows() const;
-    void choose_slices(int64_t positions);
+    int64_t positions() const;
+    void choose_slices();
 
     const Surroundings& s_;
     const Graph& graph_;

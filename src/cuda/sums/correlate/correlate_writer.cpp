@@ -123,11 +123,11 @@ void CorrelateWriter::open_slot() {
     for (size_t i = 0; i < shape_.outer.size(); ++i)
         outer_tap = plus(times(outer_tap, number(shape_.outer[i].taps)), tap_[i]);
     const std::string pointer = parameters_.pointer(Argument::of_scratch(0), "float", false);
-    const std::string base = emitter_.let(
-        "long long",
-        "(long long)" + slice_ + " * " + integer(numel(sizes)) + " + " +
-            plus(times(group_, number(sizes[1] * sizes[2] * shape_.all_taps())), times(outer_tap, number(row_.taps))),
-        "to");
+    const std::string base = emitter_.let("long long",
+                                          "(long long)" + slice_ + " * " + integer(numel(sizes)) + " + " +
+                                              plus(times(group_, number(sizes[1] * sizes[2] * shape_.all_taps())),
+                                                   times(outer_tap, number(row_.taps * shape_.slot_strides.back()))),
+                                          "to");
     slot_ = "(" + pointer + " + " + base + ")";
     const Operand &x = turned_.is_x ? turned_ : still_, &g = turned_.is_x ? still_ : turned_;
     first_x_ = times(x.channel_tile, number(x.tile)), first_g_ = times(g.channel_tile, number(g.tile));
@@ -137,9 +137,10 @@ std::string CorrelateWriter::stored(size_t plane, size_t turn, const std::string
                                     const std::string& text) {
     const Sizes& sizes = shape_.sizes;
     const std::string tap = of_bundle([&](const Bundle& b) { return b.planes[plane].turns[turn].tap; });
+    const auto along = [&](const std::string& at, int64_t stride) { return times("(" + at + ")", number(stride)); };
     return "if (" + tap + " >= 0 && " + of_x + " < " + number(sizes[1]) + " && " + of_g + " < " + number(sizes[2]) +
-           ") " + slot_ + "[(" + of_x + " * " + number(sizes[2]) + " + " + of_g + ") * " + number(shape_.all_taps()) +
-           " + " + tap + "] = " + text + ";";
+           ") " + slot_ + "[" + along(of_x, shape_.slot_strides[1]) + " + " + along(of_g, shape_.slot_strides[2]) +
+           " + " + along(tap, shape_.slot_strides.back()) + "] = " + text + ";";
 }
 
 Launch CorrelateWriter::launch(const std::string& entry, int64_t threads, const std::string& how,

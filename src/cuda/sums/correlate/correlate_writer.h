@@ -99,8 +99,9 @@ private:
     std::string of_tap(size_t axis, Of of);
 };
 
-// The kernel by warps (mma.sync), and by warpgroups (wgmma: CorrelateShape::by_groups).
+// The kernel by warps (mma.sync), by warpgroups (wgmma: CorrelateShape::by_groups), and by columns (by_columns).
 Launch correlate_by_warps(const Surroundings& s, const Places& places, const CorrelateShape& shape);
 Launch correlate_by_groups(const Surroundings& s, const Places& places, const CorrelateShape& shape);
+Launch correlate_by_columns(const Surroundings& s, const Places& places, const CorrelateShape& shape);
 
 }  // namespace transfuse::cuda
