@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <span>
 
 #include "cuda_host/cases.h"
 #include "thorough.h"
@@ -207,6 +208,9 @@ TEST(CudaHost, WeightGradientsThatCancel) {
     target.multiprocessors = 1;
     for (const auto& [body, entry] :
          {std::pair{"%x = input f32[1,9,1,7000]  %g = input f32[1,12,4,7002]  %w = correlate(%x, %g) taps=[4,3]",
+                    "tf_correlate_columns"},
+          std::pair{"%x = input f32[1,9,1,7000]  %g = input f32[1,12,2,7002]  %w = correlate(%x, %g) up=[2,1] "
+                    "down=[3,1] taps=[4,3]",
                     "tf_correlate"},
           std::pair{"%x = input f32[1,40,1,7000]  %g = input f32[1,10,4,7002]  %w = correlate(%x, %g) taps=[4,3]",
                     "tf_correlate_groups"}}) {
@@ -258,6 +262,47 @@ TEST(CudaHost, WeightGradientsByWarpgroups) {
         grouped += kernels_named(cases.back().assembly, "tf_correlate_groups");
         EXPECT_EQ(grouped, 1) << body;
     }
+    check(cases, 4e-3);
+}
+
+// By columns: of x or of g; strides, dilation, borders, channels and columns that fill no tile, several tiles of them,
+// groups, slices, one position an image, a prologue.
+TEST(CudaHost, WeightGradientsByColumns) {
+    const char* const bodies[] = {
+        "%x = input f32[2,3,12,13]  %g = input f32[2,70,12,13]  %w = correlate(%x, %g) offset=[1,1] taps=[3,3]",
+        "%x = input f32[3,36,9,10]  %g = input f32[3,1,36,40]  %w = correlate(%x, %g) up=[4,4] offset=[3,3] taps=[9,9]",
+        "%x = input f32[2,5,25,26]  %g = input f32[2,40,12,26]  %w = correlate(%x, %g) down=[2,1] dil=[1,2] "
+        "offset=[1,3] taps=[3,4]",
+        "%x = input f32[2,33,5,6,7]  %g = input f32[2,2,10,12,14]  %w = correlate(%x, %g) up=[2,2,2] offset=[1,1,1] "
+        "taps=[4,4,4]",
+        "%x = input f32[2,10,331]  %g = input f32[2,12,331]  %r = relu(%x)  %s = tanh(%g)  %w = correlate(%r, %s) "
+        "offset=[5] taps=[11] groups=2",
+        "%x = input f16[2,64,1200]  %g = input f16[2,1,4800]  %w = correlate(%x, %g) up=[4] offset=[11] taps=[25]"};
+    uint64_t seed = 9300;
+    Target target = general();
+    target.multiprocessors = 4;
+    for (const auto precision : {Fp32Precision::strict, Fp32Precision::tf32}) {
+        std::vector<HostCase> cases;
+        const size_t count = std::size(bodies) - (precision == Fp32Precision::strict ? 1 : 0);
+        for (const char* body : std::span(bodies).first(count)) {
+            const Graph graph = graph_of(std::string(body) + "  return %w");
+            ++seed;
+            cases.push_back(make(graph, random_leaves(graph, seed), seed % 3 == 0, true, target, precision));
+            EXPECT_EQ(kernels_named(cases.back().assembly, "tf_correlate_columns"), 1) << body;
+        }
+        check(cases, precision == Fp32Precision::strict ? 1e-5 : 4e-3);
+    }
+}
+
+// The position of an image is one, and there are many channels: no general kernel.
+TEST(CudaHost, WeightGradientsOfFewPositions) {
+    const Graph graph =
+        graph_of("%x = input f32[8,72,1,1]  %g = input f32[8,130,4,4]  %w = correlate(%x, %g) taps=[4,4]  return %w");
+    Target target = general();
+    target.multiprocessors = 4;
+    std::vector<HostCase> cases;
+    cases.push_back(make(graph, random_leaves(graph, 1), false, true, target, Fp32Precision::tf32));
+    EXPECT_EQ(kernels_named(cases.back().assembly, "tf_correlate_groups"), 1);
     check(cases, 4e-3);
 }
 

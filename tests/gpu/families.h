@@ -134,7 +134,12 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"grouped_gradient",
          "%x = input f32[2,24,17,30]\n  %g = input f32[2,24,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3] groups=24"},
         {"weight_gradient",
-         "%x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]"},
+         "%x = input f32[2,20,300]\n  %g = input f32[2,36,450]\n  %z = correlate(%x, %g) up=[3] down=[2] offset=[3] taps=[7]"},
+        // Of few channels: theirs and their taps are columns, of g or of x.
+        {"columns_of_g",
+         "%x = input f32[2,40,17,30]\n  %g = input f32[2,3,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]"},
+        {"columns_of_x",
+         "%x = input f32[2,5,35,30]\n  %g = input f32[2,24,17,30]\n  %z = correlate(%x, %g) down=[2,1] offset=[1,1] taps=[5,3]"},
         // Of more channels: warpgroups share the positions, or the channels of g.
         {"shared_positions",
          "%x = input f32[2,40,17,30]\n  %g = input f32[2,36,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]"},
@@ -215,6 +220,7 @@ inline const std::vector<Family>& families() {
         {"weight_gradient", f16, strict}, {"weight_gradient", f64, strict}, {"boxed", f32, tf32, planes, unaligned},
         {"upsampled", f32, strict, planes, unaligned}, {"A", f32, tf32, planes, unaligned}, {"A", f32, tf32, planes, aligned, later},
         {"f4", f32, tf32, planes, aligned, later}, {"f5", f32, tf32, planes, aligned, later}, {"f9", f32, strict, planes, aligned, later},
+        {"columns_of_g", f32, tf32}, {"columns_of_g", f32, strict}, {"columns_of_x", f32, tf32, last}, {"columns_of_x", f16, strict},
         {"shared_positions", f32, tf32}, {"shared_channels", f16, tf32}, {"shared_channels", f32, tf32, planes, aligned, later},
         {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later}, {"unaligned_rows", f32, tf32}, {"unaligned_rows", f32, strict}, {"unaligned_rows", f16, strict},
         {"to_channels_last", f32, tf32}, {"to_channels_last", f16, strict}, {"pairs", f16, strict}, {"D", f32, strict, last}, {"prologue", f32, tf32, last}, {"strided", f32, tf32, last},
