@@ -326,12 +326,12 @@ class Region:
             return mode & ~library.TF32 & ~library.TF32_BACKWARD
         forward = any([rounds for rounds, *_ in found])
         backward = any([any(rounds) for _, *rounds in found])
-        mode &= ~(0 if forward else library.TF32) & ~(0 if forward and backward else library.TF32_BACKWARD)
+        mode &= ~(0 if forward else library.TF32) & ~(0 if backward else library.TF32_BACKWARD)
         strict = [0] * self.leaf_count
         for weight, rounds in zip(self.weights, found):
             for leaf in weight:
                 strict[leaf] |= sum([1 << i for i, does in enumerate(rounds) if not does])
-        if forward and any(strict):
+        if (forward or backward) and any(strict):
             mode |= library.products(self.handle, strict)
         return mode
 
