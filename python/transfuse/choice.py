@@ -86,7 +86,7 @@ def _question(cut: Cut, values: list, wants: list[bool], settings: dict) -> str:
     tensors = [v for v in values if isinstance(v, torch.Tensor)]
     told = [f"{t.dtype}{[made_up.hint(n) for n in (*t.shape, *t.stride())]}" for t in tensors]
     parts = [(region.text, region.eager.code) for region in cut.regions]
-    what = f"{cut.graph_module.code} {parts} {told} {wants} {settings} {cut.options} {library.build()}"
+    what = f"{[*Chosen.__dataclass_fields__]} {cut.graph_module.code} {parts} {told} {wants} {settings} {cut.options} {library.build()}"
     devices = dict.fromkeys([t.device for t in tensors])
     return f"{hashlib.sha256(what.encode()).hexdigest()} {' '.join(map(kept.machine, devices))}"
 
