@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from transfuse import candidates, fallback, inductor, kept, library, made_up, regions
 from transfuse.clock import fastest_on_device, step
 from transfuse.direct import region_of
+from transfuse.precision import allows_tf32
 from transfuse.region import EVEN, Region
 from transfuse.regions import Cut
 from transfuse.translate import value_of
@@ -86,9 +87,28 @@ def _question(cut: Cut, values: list, wants: list[bool], settings: dict) -> str:
     tensors = [v for v in values if isinstance(v, torch.Tensor)]
     told = [f"{t.dtype}{[made_up.hint(n) for n in (*t.shape, *t.stride())]}" for t in tensors]
     parts = [(region.text, region.eager.code) for region in cut.regions]
-    what = f"{[*Chosen.__dataclass_fields__]} {cut.graph_module.code} {parts} {told} {wants} {settings} {cut.options} {library.build()}"
+    cudnn = torch.backends.cudnn
+    switches = [
+        allows_tf32(),
+        cudnn.enabled,
+        cudnn.benchmark,
+        cudnn.deterministic,
+        torch.get_float32_matmul_precision(),
+    ]
+    switches += [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")]
+    what = [
+        *Chosen.__dataclass_fields__,
+        cut.graph_module.code,
+        parts,
+        told,
+        wants,
+        settings,
+        cut.options,
+        switches,
+        library.build(),
+    ]
     devices = dict.fromkeys([t.device for t in tensors])
-    return f"{hashlib.sha256(what.encode()).hexdigest()} {' '.join(map(kept.machine, devices))}"
+    return f"{hashlib.sha256(str(what).encode()).hexdigest()} {' '.join(map(kept.machine, devices))}"
 
 
 def _devices(values: list) -> list[torch.device]:
