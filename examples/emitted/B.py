@@ -37,7 +37,12 @@ FILE = "B.py"
 
 
 # Device code, as it was generated: kernels of one source each, which are compiled when a call first needs them.
-SHARED_1 = r"""#ifdef __CUDACC_RTC__
+SHARED_1 = r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };
+
+#ifdef __CUDACC_RTC__
 TF_FUNCTION float tf_half_to_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 TF_FUNCTION unsigned short tf_float_to_half(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 // As one of a pair: alone it would take the pipe of exponentials, a quarter as fast.
@@ -192,9 +197,9 @@ template <class R> TF_FUNCTION R tf_gelu_tanh(R x) {
     return (R)0.5 * x * ((R)1 + tf_tanh((R)0.79788456080286535588 * (x + (R)0.044715 * x * x * x)));
 }
 template <class R> TF_FUNCTION R tf_hardsigmoid(R x) { return tf_min(tf_max(x + (R)3, (R)0), (R)6) * (R)(1.0 / 6.0); }
-template <class R> TF_FUNCTION R tf_hardswish(R x) { return x * tf_hardsigmoid(x); }"""
+template <class R> TF_FUNCTION R tf_hardswish(R x) { return x * tf_hardsigmoid(x); }
 
-SHARED_2 = r"""typedef int tf_index;
+typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
@@ -213,7 +218,7 @@ template <class R> TF_FUNCTION void tf_add_logsumexp(R& m, R& s, R x) {
     m = top;
 }"""
 
-SHARED_3 = r"""#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+SHARED_2 = r"""#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
 #define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
@@ -230,754 +235,10 @@ SHARED_3 = r"""#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define TF_CLUSTER_BARRIER() tf_host_grid_barrier()
 #endif"""
 
-SHARED_4 = r"""// PTX in one-line functions: instructions are spelled here, in hopper.cuh and in portable.cuh, and nowhere else. Here: what
-// every architecture since sm_80 has. (Without a CUDA compiler the tests' host machine has functions of the same names.)
-#define TF_PTX static __device__ __forceinline__
-#ifdef __CUDACC__
-TF_PTX unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-TF_PTX void shared_put(unsigned to, unsigned word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory"); }
-
-// mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
-TF_PTX void barrier_init(unsigned b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(b), "r"(arrivals)); }
-TF_PTX bool barrier_done(unsigned b, int parity) {
-    int done;
-    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : "r"(b), "r"(parity) : "memory");
-    return done;
-}
-TF_PTX void barrier_arrive(unsigned b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(b) : "memory"); }
-TF_PTX void barrier_named(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
-
-// cp.async of 4, 8 or 16 bytes that writes zeros where `inside` is false; copy_arrive: when the thread's copies have landed.
-TF_PTX void copy_4(unsigned to, const void* from, bool inside) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0) : "memory"); }
-TF_PTX void copy_8(unsigned to, const void* from, bool inside) { asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(inside ? 8 : 0) : "memory"); }
-TF_PTX void copy_16(unsigned to, const void* from, bool inside) { asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory"); }
-TF_PTX void copy_arrive(unsigned b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(b) : "memory"); }
-TF_PTX void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int PENDING> TF_PTX void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
-
-TF_PTX unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
-#endif"""
-
-SHARED_5 = r"""// The machine of sm_90a: wgmma, bulk copies, registers handed from role to role. (Without a CUDA compiler the tests' host
-// machine has functions of the same names.)
-constexpr int WARPS_N = 1;                                    // a warpgroup's warps lie along M: 16 rows each, all pixels
-#ifdef __CUDACC__
-TF_PTX void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-TF_PTX void barrier_wait(unsigned b, int parity) {
-    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::"r"(b), "r"(parity) : "memory");
-}
-TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(b), "r"(bytes) : "memory"); }
-TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
-}
-TF_PTX void rest() {}
-// A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
-struct alignas(64) TensorMap { unsigned long long opaque[16]; };
-TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned barrier) {
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(barrier) : "memory");
-}
-TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Boxes the other way: what lies outside the tensor is left out. A thread waits for those it asked for: until all but PENDING groups
-// are read, and until all are stored.
-TF_PTX void store_box(const TensorMap* map, unsigned from, int c0, int c1, int c2, int c3, int c4) {
-    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(from) : "memory");
-}
-TF_PTX void boxes_sent() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-template <int PENDING> TF_PTX void boxes_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory"); }
-TF_PTX void boxes_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-// Four matrices of 8x8 16-bit values, transposed: lane 8k + c gives the place of column c of matrix k, and has of each the values of
-// row lane / 4, columns 2(lane % 4) and one more.
-TF_PTX void store_matrices(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
-#else
-TF_PTX void barrier_fence() {}
-TF_PTX void barrier_expect(unsigned b, int) { barrier_arrive(b); }   // its copies follow before anybody else runs
-TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { copy_bytes(to, from, true, bytes); }
-struct alignas(64) TensorMap { HostBoxes boxes; };
-TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned) { copy_host_box(to, map->boxes, {c0, c1, c2, c3, c4}); }
-TF_PTX void fence_proxy() {}
-TF_PTX void store_box(const TensorMap* map, unsigned from, int c0, int c1, int c2, int c3, int c4) { store_host_box(map->boxes, from, {c0, c1, c2, c3, c4}); }
-TF_PTX void boxes_sent() {}
-template <int PENDING> TF_PTX void boxes_read() {}
-TF_PTX void boxes_stored() {}
-#endif
-// Two neighbours in 16 bits each.
-template <class S> TF_PTX unsigned pack_pair(float low, float high) {
-    tf_vector<S, 2> both;
-    tf_from(both.lane[0], low), tf_from(both.lane[1], high);
-    return *(const unsigned*)&both;
-}
-
-// Weights are fetched by one load thread.
-constexpr int FETCHERS = 1;
-TF_PTX void copy_weights(unsigned to, const unsigned char* from, int bytes, unsigned barrier, int) {
-    barrier_expect(barrier, bytes);
-    if (bytes) copy_bulk(to, from, bytes, barrier);
-}
-
-#ifdef __CUDACC__
-// True in every thread of a warpgroup where it is in all of them.
-TF_PTX bool group_agrees(int barrier, bool mine) {
-    unsigned all;
-    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
-    return __shfl_sync(~0u, all, 0);
-}
-TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
-TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
-TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
-template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-#else
-TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
-TF_PTX void products_begin() {}
-TF_PTX void products_commit() {}
-template <int PENDING> TF_PTX void products_wait() {}
-TF_PTX void landed(float&) {}
-TF_PTX void add_landed(float& total, float sum) { total += sum; }
-template <int COUNT> TF_PTX void registers_give() {}
-template <int COUNT> TF_PTX void registers_take() {}
-#endif
-static __device__ __forceinline__ void product(float (&d)[4], unsigned long long a, unsigned long long b, int accumulate) {
-#ifdef __CUDACC__
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\nwgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0,%1,%2,%3}, %4, %5, p, 1, 1;\n}"
-        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]) : "l"(a), "l"(b), "r"(accumulate));
-#else
-    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
-#endif
-}
-
-// The load and product roles of a dense kernel. The constants (all capitals) are generated before this text.
-
-struct Sizes { int in[4], out[4], tiles[4], total; };        // axes n, d, h, w; total = tiles of all parts
-struct Strides { long long n, c, d, h, w; };                  // elements
-static __device__ __forceinline__ long long offset_of(const Strides& s, int n, int c, int d, int h, int w) { return n * s.n + c * s.c + d * s.d + h * s.h + w * s.w; }
-struct Barriers {
-    unsigned long long full[STAGES], empty[STAGES];           // patches: load -> product
-    unsigned long long raw_full[RAW], raw_empty[RAW];         // boxes of the raw patch: memory -> load
-    unsigned long long weights_full[SLABS], weights_empty[SLABS];
-    unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
-};
-constexpr int BUFFERS_0 = JOINT ? BUFFERS : (BUFFERS + 1) / 2;     // of the first warpgroup"""
-
-SHARED_6 = r"""// Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
-// `variant` = which phases.
-struct Place { int fixed, variant, u[4]; };
-static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
-    Place at;
-    int part = tile % PARTS, rest = tile / PARTS;
-    at.fixed = part % FIXED;
-    at.variant = 0;
-    if (VARIANTS > 1) {
-        int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;
-        at.variant = (part / FIXED + turn) % VARIANTS;        // a CTA meets every variant in turn: they differ in work
-    }
-    constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
-#pragma unroll
-    for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? rest % s.tiles[a] : rest) * TILE[a], rest /= s.tiles[a];
-    return at;
-}
-
-// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
-static __device__ __forceinline__ int next_tile(int tile) {
-    const unsigned round = tile / gridDim.x + 1;
-    return (int)(round * gridDim.x + (blockIdx.x + PARTS * (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
-}
-
-// Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
-static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
-    if (!SKIPS) return true;
-    const int* reach = slab_reach(at.variant, slab);             // first and last shift along d, along h
-    return ADVANCE_D * (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 &&
-           ADVANCE_H * (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1 + reach[3] >= 0;
-}
-
-// Pixel p of the patch as a place in the input. Input i = ADVANCE·(u + FIRST + position) + residue; each residue has a
-// sub-patch of its own, so that every tap is a window of unit stride.
-struct Pixel { int at[4]; bool inside; };
-static __device__ __forceinline__ Pixel pixel(int p, const Place& at, const Sizes& s) {
-    Pixel x;
-    int w = p % EXTENT_W, r = p / EXTENT_W, h = r % EXTENT_H; r /= EXTENT_H;
-    int d = r % EXTENT_D; r /= EXTENT_D;
-    int n = r % EXTENT_N, sub = r / EXTENT_N;
-    int sw = sub % ADVANCE_W, sh = sub / ADVANCE_W % ADVANCE_H, sd = sub / (ADVANCE_W * ADVANCE_H);
-    x.at[0] = at.u[0] + n;
-    x.at[1] = ADVANCE_D * (at.u[1] + FIRST_D + d) + sd;
-    x.at[2] = ADVANCE_H * (at.u[2] + FIRST_H + h) + sh;
-    x.at[3] = ADVANCE_W * (at.u[3] + FIRST_W + w) + sw;
-    x.inside = p < PIXELS && (TILE_N == 1 || x.at[0] < s.in[0]) && (unsigned)x.at[1] < (unsigned)s.in[1] &&
-               (unsigned)x.at[2] < (unsigned)s.in[2] && (unsigned)x.at[3] < (unsigned)s.in[3];
-    return x;
-}
-static __device__ __forceinline__ OFFSET pixel_offset(const Pixel& p, const Strides& s) {
-    return (OFFSET)p.at[0] * (OFFSET)s.n + (OFFSET)p.at[1] * (OFFSET)s.d + (OFFSET)p.at[2] * (OFFSET)s.h + (OFFSET)p.at[3] * (OFFSET)s.w;
-}
-
-// How the load threads copy rows: WIDE pixels a copy, COPIES of them a channel and piece, TOGETHER channels side by side.
-constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS * (sizeof(ELEMENT) == 2 ? 2 : 1) / WIDE;
-constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, COPY_TURNS = (COPIES + LOADERS - 1) / LOADERS;
-constexpr bool SETTLED = LOAD == LOAD_ROWS && PIECES == 1;    // a thread's place in the patch is the same at every stage
-constexpr bool TABLED = LOAD == LOAD_ROWS && PIECES > 1;      // its places, one for each piece, are kept in shared memory
-
-constexpr bool PROLOGUE = false;
-constexpr bool PROLOGUE_PLACED = false;   // it reads what differs from pixel to pixel
-struct OfChannel {
-
-};
-static __device__ __forceinline__ OfChannel of_channel(int channel, int image, const unsigned char* shared, const Operands& operands) {
-    OfChannel c;
-    (void)channel, (void)image, (void)shared, (void)operands;
-
-    return c;
-}
-static __device__ __forceinline__ REAL prologue(REAL x, const OfChannel& c, int channel, const Pixel& at, const unsigned char* shared, const Operands& operands) {
-    (void)c, (void)channel, (void)at, (void)shared, (void)operands;
-    return x;
-}
-
-// A position in the sequence tile -> stage of channels -> piece of the patch.
-struct Cursor {
-    int tile, stage, piece, slot;
-    Place at;
-    OFFSET offset[COPY_TURNS];
-    bool inside[COPY_TURNS];
-    OFFSET* places;                                           // of the thread: [piece][turn], LOADERS apart; −1 outside; null: not needed
-    __device__ __forceinline__ void settle(const Sizes& s, const Strides& xs, int t) {
-        if (tile >= s.total) return;
-        at = place_of(tile, s);
-        if (TABLED && places)
-            for (int i = 0; i < PIECES * COPY_TURNS; i++) {
-                const int copy = i % COPY_TURNS * LOADERS + (COPIES < LOADERS ? t % COPIES : t);
-                const Pixel p = pixel((i / COPY_TURNS * COPIES + copy) * WIDE, at, s);
-                places[i * LOADERS] = p.inside ? pixel_offset(p, xs) : (OFFSET)-1;
-            }
-        if (SETTLED)
-#pragma unroll
-            for (int i = 0; i < COPY_TURNS; i++) {
-                const Pixel p = pixel((i * LOADERS + (COPIES < LOADERS ? t % COPIES : t)) * WIDE, at, s);
-                inside[i] = p.inside;
-                offset[i] = p.inside ? pixel_offset(p, xs) : 0;
-            }
-    }
-    __device__ __forceinline__ Cursor(const Sizes& s, const Strides& xs, int t, OFFSET* table) : tile(blockIdx.x), stage(0), piece(0), slot(0), places(table) { settle(s, xs, t); }
-    __device__ __forceinline__ void next(const Sizes& s, const Strides& xs, int t) {
-        if (++slot == RAW) slot = 0;
-        if (PIECES > 1 && ++piece < PIECES) return;
-        piece = 0;
-        if (++stage < KSTAGES) return;
-        stage = 0;
-        tile = next_tile(tile);
-        settle(s, xs, t);
-    }
-    __device__ __forceinline__ int channel() const { return at.fixed / MGROUPS * CIN + stage * STAGE_CHANNELS; }
-};
-static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) { return CIN % STAGE_CHANNELS == 0 || c.stage * STAGE_CHANNELS + j < CIN; }
-
-static __device__ __forceinline__ void copy_element(unsigned to, const ELEMENT* from, bool inside) {
-    if (sizeof(ELEMENT) == 8) copy_8(to, from, inside);
-    else copy_4(to, from, inside);
-}
-
-// Brings one piece of the raw patch, [channel][pixel], into shared memory: 4 bytes a copy into the thread's own slots for
-// any alignment, or 16 bytes of a row at once (LOAD_ROWS: rows, first column and row length are multiples of 16 bytes, so
-// that a copy lies inside the image or outside), which other threads will read.
-static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEMENT* __restrict__ x, const Sizes& s, const Strides& xs, int t) {
-    if (c.tile < s.total) {
-        const ELEMENT* from = x + (long long)c.channel() * xs.c;
-        const unsigned to = raw + c.slot * RAW_BYTES;
-        if (LOAD == LOAD_ROWS) {
-            const int first = COPIES < LOADERS ? t / COPIES : 0;
-#pragma unroll
-            for (int i = 0; i < COPY_TURNS; i++) {
-                const int copy = i * LOADERS + (COPIES < LOADERS ? t % COPIES : t);
-                if ((COPIES % LOADERS != 0 && LOADERS % COPIES != 0) && (copy >= COPIES || first >= TOGETHER)) continue;
-                bool inside;
-                OFFSET offset;
-                if (SETTLED) {
-                    inside = c.inside[i];
-                    offset = c.offset[i];
-                } else {
-                    offset = c.places[(c.piece * COPY_TURNS + i) * LOADERS];
-                    inside = offset >= 0;
-                    if (!inside) offset = 0;
-                }
-                const ELEMENT* q = from + offset + first * xs.c;
-                const unsigned d = to + (first * COPIES + copy) * 16;
-#pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j += TOGETHER, q += TOGETHER * xs.c)
-                    if (STAGE_CHANNELS % TOGETHER == 0 || j + first < STAGE_CHANNELS)
-                        copy_16(d + j * COPIES * 16, channel_inside(c, j + first) ? q : x, inside && channel_inside(c, j + first));
-            }
-        } else
-#pragma unroll (LOAD == LOAD_SINGLES ? 4 : PIECE)   // singles pass through registers: more of them would spill
-        for (int i = 0; i < PIECE; i++) {
-            const int p = (c.piece * PIECE + i) * LOADERS + t;
-            if (LOAD == LOAD_PLANAR) {
-                Pixel at = pixel(p, c.at, s);
-                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
-#pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++, q += xs.c)
-                    copy_element(to + ((j * PIECE + i) * LOADERS + t) * (int)sizeof(ELEMENT), channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
-            } else if (LOAD == LOAD_VECTORS) {
-                Pixel at = pixel(p, c.at, s);
-                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
-#pragma unroll
-                for (int v = 0; v < VECTORS; v++)
-                    copy_16(to + ((i * VECTORS + v) * LOADERS + t) * 16, channel_inside(c, v * LANES) ? q + v * LANES : x, at.inside && channel_inside(c, v * LANES));
-            } else {                                          // 16 bits: two pixels a word
-                Pixel at = pixel(2 * p, c.at, s);
-                if (LOAD == LOAD_PAIRS) {                     // rows are even and so is the first column: both inside or both outside
-                    const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
-#pragma unroll
-                    for (int j = 0; j < STAGE_CHANNELS; j++, q += xs.c)
-                        copy_4(to + ((j * PIECE + i) * LOADERS + t) * 4, channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
-                } else {
-                    Pixel right = pixel(2 * p + 1, c.at, s);
-                    const ELEMENT* q0 = from + (at.inside ? pixel_offset(at, xs) : 0);
-                    const ELEMENT* q1 = from + (right.inside ? pixel_offset(right, xs) : 0);
-                    unsigned word[STAGE_CHANNELS];
-#pragma unroll
-                    for (int j = 0; j < STAGE_CHANNELS; j++, q0 += xs.c, q1 += xs.c) {
-                        word[j] = at.inside && channel_inside(c, j) ? (unsigned)*(const unsigned short*)q0 : 0u;
-                        word[j] |= right.inside && channel_inside(c, j) ? (unsigned)*(const unsigned short*)q1 << 16 : 0u;
-                    }
-#pragma unroll
-                    for (int j = 0; j < STAGE_CHANNELS; j++)
-                        shared_put(to + ((j * PIECE + i) * LOADERS + t) * 4, word[j]);
-                }
-            }
-        }
-        c.next(s, xs, t);
-    }
-    copy_commit();
-}
-
-// Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[CHANNELS]) {
-#pragma unroll
-    for (int k = 0; k < CHANNELS / LANES; k++) {
-        if (sizeof(REAL) == 8) {
-            *(double2*)(stage + (k * PLANE + p) * 16) = make_double2(v[k * 2], v[k * 2 + 1]);
-            continue;
-        }
-        if (TERMS > 1) {
-            unsigned high[4], low[4];                         // low: what rounding leaves, v = high + low to 21 bits and more
-#pragma unroll
-            for (int j = 0; j < 4; j++) high[j] = round_tf32(v[k * 4 + j]), low[j] = round_tf32(v[k * 4 + j] - __uint_as_float(high[j]));
-            *(uint4*)(stage + (k * PLANE + p) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = make_uint4(low[0], low[1], low[2], low[3]);
-        } else {
-            const uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
-            *(uint4*)(stage + (k * PLANE + p) * 16) = high;
-        }
-    }
-}
-
-// The same for words of two 16-bit pixels, p and q of the patch.
-template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int p, int q, const unsigned (&word)[CHANNELS]) {
-#pragma unroll
-    for (int k = 0; k < CHANNELS / 8; k++) {
-        const unsigned* w = word + k * 8;
-        uint4 left, right;
-#pragma unroll
-        for (int i = 0; i < 4; i++) (&left.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x5410), (&right.x)[i] = __byte_perm(w[2 * i], w[2 * i + 1], 0x7632);
-        *(uint4*)(stage + (k * PLANE + p) * 16) = left;
-        *(uint4*)(stage + (k * PLANE + q) * 16) = right;
-    }
-}
-// A number the compiler must take as new each time: addresses of a prologue's operands, two for each of a stage's channels, would
-// otherwise be computed once, kept over all pixels, and push everything else out of the load role's registers.
-static __device__ __forceinline__ int unhoisted(int number) {
-    asm volatile("" : "+r"(number));
-    return number;
-}
-static __device__ __forceinline__ unsigned prologue_pair(unsigned word, const OfChannel& of, int channel, const Pixel& left, const Pixel& right, bool inside, const unsigned char* shared, const Operands& operands) {
-    unsigned a = word & 0xffff, b = word >> 16;
-    const float fa = left.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&a), of, channel, left, shared, operands) : 0.f;
-    const float fb = right.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&b), of, channel, right, shared, operands) : 0.f;
-    tf_store((ELEMENT*)&a, fa);
-    tf_store((ELEMENT*)&b, fb);
-    return (a & 0xffff) | b << 16;
-}
-
-// Turns the thread's raw piece into operand vectors.
-static __device__ __forceinline__ void transform(const Cursor& c, const unsigned char* shared, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
-    const unsigned char* in = shared + RAW_AT + c.slot * RAW_BYTES;
-    // All reads of a batch before its writes: one latency, not one a pixel.
-    constexpr int HELD = STAGE_CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / STAGE_CHANNELS < PIECE ? HELD_VALUES / STAGE_CHANNELS : PIECE;
-    REAL held[HELD][STAGE_CHANNELS];
-#pragma unroll
-    for (int i = 0; i < PIECE; i++) {
-        const int p = (c.piece * PIECE + i) * LOADERS + t;
-        if (sizeof(ELEMENT) >= 4) {
-            if (i % HELD == 0) {
-#pragma unroll
-                for (int f = 0; f < HELD && i + f < PIECE; f++) {
-                    if (LOAD != LOAD_VECTORS) {
-#pragma unroll
-                        for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const REAL*)in)[(j * PIECE + i + f) * LOADERS + t];
-                    } else {
-#pragma unroll
-                        for (int k = 0; k < VECTORS; k++) {
-                            const tf_vector<ELEMENT, LANES> vector = ((const tf_vector<ELEMENT, LANES>*)in)[((i + f) * VECTORS + k) * LOADERS + t];
-#pragma unroll
-                            for (int l = 0; l < LANES; l++) held[f][LANES * k + l] = tf_load<REAL>(vector.lane + l);
-                        }
-                    }
-                }
-            }
-            REAL (&v)[STAGE_CHANNELS] = held[i % HELD];
-            if (PROLOGUE) {
-                Pixel at = pixel(p, c.at, s);
-                const int first = unhoisted(c.channel());
-#pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = at.inside && channel_inside(c, j) ? prologue(v[j], of_channel(first + j, c.at.u[0], shared, operands), first + j, at, shared, operands) : 0.f;
-            }
-            if (p < PIXELS) put(stage, p, v);
-        } else {
-            if (i % HELD == 0) {
-#pragma unroll
-                for (int f = 0; f < HELD && i + f < PIECE; f++)
-#pragma unroll
-                    for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const float*)in)[(j * PIECE + i + f) * LOADERS + t];
-            }
-            unsigned word[STAGE_CHANNELS];
-#pragma unroll
-            for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = __float_as_uint(held[i % HELD][j]);
-            if (PROLOGUE) {
-                Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
-                const int first = unhoisted(c.channel());
-#pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], of_channel(channel_inside(c, j) ? first + j : first, c.at.u[0], shared, operands), first + j, left, right, channel_inside(c, j), shared, operands);
-            }
-            if (2 * p < PIXELS) put_pairs(stage, 2 * p, 2 * p + 1, word);
-        }
-    }
-}
-
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The FETCHERS among the load
-// threads call this whenever they would wait. (Asked for by a product warp, each slab cost 700 cycles of its warpgroup; a warp of its own would
-// cost every other warp of its quarter of the multiprocessor registers.)
-struct Pump {
-    const unsigned char* from;
-    int tile, step, slab, slot, turn;
-    Place at;
-    int t;                                                    // which of the FETCHERS
-    __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
-        at = place_of(tile, s);
-        from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
-        step = slab = 0;
-    }
-    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed, s); }
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        while (tile < s.total) {
-            if (slab_meets(slab, at, s)) {
-                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
-                const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
-                copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
-                if (++slot == SLABS) { slot = 0; turn++; }
-            }
-            if (++slab == slab_count(at.variant)) {
-                slab = 0;
-                from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
-            }
-        }
-    }
-};
-
-static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
-    Pump pump(packed, s, t);
-    const bool fetches = t < FETCHERS;
-    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s); };
-    auto wait_empty = [&](unsigned bar, int parity) {
-        if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill(), rest();
-        barrier_wait(bar, parity);
-    };
-    refill();
-    if (RESIDENT && fetches && (int)blockIdx.x < s.total)     // all weights of this CTA's channels, once
-        copy_weights(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]), t);
-    int stage = 0, turn = 0;
-    if (LOAD == LOAD_DIRECT) {                                // 16-bit channel vectors need no change: straight into the operand
-        Cursor ahead(s, xs, t, nullptr), done(s, xs, t, nullptr);
-        int late_stage = 0;
-        for (int k = 0; ahead.tile < s.total || done.tile < s.total; k++) {
-            refill();
-            if (ahead.tile < s.total) {
-                const unsigned bar = shared_address(&b.empty[stage]);
-                if (turn > 0) wait_empty(bar, (turn - 1) & 1);
-                const unsigned to = shared_address(shared + STAGES_AT + stage * STAGE_BYTES);
-                const ELEMENT* from = x + (long long)ahead.channel() * xs.c;
-                for (int i = 0; i < PIECE * PIECES; i++) {
-                    const int p = i * LOADERS + t;
-                    Pixel at = pixel(p, ahead.at, s);
-                    const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
-                    if (p < PIXELS) {
-#pragma unroll
-                        for (int v = 0; v < VECTORS; v++)
-                            copy_16(to + (v * PLANE + p) * 16, channel_inside(ahead, v * LANES) ? q + v * LANES : x, at.inside && channel_inside(ahead, v * LANES));
-                    }
-                }
-                ahead.piece = PIECES - 1;
-                ahead.next(s, xs, t);
-                if (++stage == STAGES) { stage = 0; turn++; }
-            }
-            copy_commit();
-            if (k >= STAGES - 2 && done.tile < s.total) {
-                copy_wait<STAGES - 2>();
-                fence_proxy();
-                barrier_arrive(shared_address(&b.full[late_stage]));
-                if (++late_stage == STAGES) late_stage = 0;
-                done.piece = PIECES - 1;
-                done.next(s, xs, t);
-            }
-        }
-    } else {
-        Cursor ahead(s, xs, t, (OFFSET*)(shared + PLACES_AT) + t), now(s, xs, t, nullptr);
-        const unsigned raw = shared_address(shared + RAW_AT);
-        for (int i = 0; i < RAW - 1; i++) fetch(ahead, raw, x, s, xs, t);
-        while (now.tile < s.total) {
-            refill();
-            if (LOAD == LOAD_ROWS) {                          // what others copied is there, and all are done with the slot to refill
-                copy_wait<RAW - 2>();
-                barrier_named(1, LOADERS);
-                fetch(ahead, raw, x, s, xs, t);
-            } else {
-                fetch(ahead, raw, x, s, xs, t);
-                copy_wait<RAW - 1>();
-            }
-            if (now.piece == 0) {
-                const unsigned bar = shared_address(&b.empty[stage]);
-                if (turn > 0) wait_empty(bar, (turn - 1) & 1);
-            }
-            transform(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
-            if (now.piece == PIECES - 1) {
-                fence_proxy();
-                barrier_arrive(shared_address(&b.full[stage]));
-                if (++stage == STAGES) { stage = 0; turn++; }
-            }
-            now.next(s, xs, t);
-        }
-    }
-    copy_wait<0>();
-    if (!RESIDENT && fetches)
-        while (pump.tile < s.total) refill();
-}
-
-
-// The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
-// the other warps transpose them.
-constexpr int TRANSPOSERS = LOADERS - 32;
-
-// Words of a raw box: one pixel or two.
-constexpr int WORD = 1, WORDS = RAW_PIXELS / WORD;
-constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
-constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
-// Where a pixel of a raw box goes in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between
-// them in the patch are zeros that nobody writes.
-static __device__ __forceinline__ int in_patch(int raw) {
-    if (ADVANCE == 1) return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw;
-    // Neighbours in memory go to the sub-patches of their residues.
-    const int w = raw % (EXTENT_W * ADVANCE_W), r = raw / (EXTENT_W * ADVANCE_W), h = r % (EXTENT_H * ADVANCE_H), q = r / (EXTENT_H * ADVANCE_H);
-    const int d = q % (EXTENT_D * ADVANCE_D), n = q / (EXTENT_D * ADVANCE_D);
-    const int sub = (d % ADVANCE_D * ADVANCE_H + h % ADVANCE_H) * ADVANCE_W + w % ADVANCE_W;
-    return (((sub * EXTENT_N + n) * EXTENT_D + d / ADVANCE_D) * EXTENT_H + h / ADVANCE_H) * EXTENT_W + w / ADVANCE_W;
-}
-
-// Which of a thread's words lie inside the image; boxes begin on 16 bytes, so the two pixels of a word lie on the same side.
-static __device__ __forceinline__ unsigned words_inside(const Place& at, const Sizes& s, int t) {
-    unsigned inside = 0;
-#pragma unroll
-    for (int turn = 0; turn < WORD_TURNS && turn < 32; turn++) {
-        const int p = turn * TRANSPOSERS + t;
-        inside |= (p < WORDS && pixel(in_patch(WORD * p), at, s).inside ? 1u : 0u) << turn;
-    }
-    return inside;
-}
-
-// Channels are those of the tile's group: which it has, and where they begin.
-static __device__ __forceinline__ bool group_has(int channel) { return CIN % STAGE_CHANNELS == 0 || channel < CIN; }
-static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }
-
-// A raw box, PIECE vectors of channels as they lie in memory, [vector][pixel]: each begins on 128 bytes.
-constexpr int RAW_PLANE = RAW_BYTES / (PIECE * 16);
-static __device__ __forceinline__ void bring_vectors(unsigned to, const TensorMap* boxes, int w, int h, int d, int n, int channel, unsigned bar) {
-    for (int v = 0; v < PIECE; v++) copy_box(to + v * RAW_PLANE * 16, boxes, channel + v * LANES, w, h, d, n, bar);
-}
-
-// It becomes operand vectors of the same channels, by way of the prologue.
-static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
-    typedef tf_vector<ELEMENT, LANES> Vector;
-    constexpr int TURNS = WORD_TURNS, AT_ONCE = (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / LANES;
-    const Vector* in = (const Vector*)raw;
-    stage += piece * PIECE * PLANE * 16;
-#pragma unroll 1
-    for (int first = channels + piece * PIECE * LANES; first < channels + (piece + 1) * PIECE * LANES; first += LANES, in += RAW_PLANE, stage += PLANE * 16) {
-        const bool has = group_has(first);                    // a vector's channels are of one group
-        const int channel = first_of_group(at) + (has ? first : channels);
-        OfChannel of[PROLOGUE ? LANES : 1];
-        if (PROLOGUE)
-#pragma unroll
-            for (int j = 0; j < LANES; j++) of[j] = of_channel(channel + j, at.u[0], shared, operands);
-#pragma unroll
-        for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
-            Vector vector[AT_ONCE];                           // all reads of a batch before its writes: one latency, not one a pixel
-#pragma unroll
-            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) vector[f] = in[min((turn + f) * TRANSPOSERS + t, WORDS - 1)];
-#pragma unroll
-            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(p);
-                Pixel pixel_of = {};
-                if (PROLOGUE_PLACED || (PROLOGUE && TURNS > 32)) pixel_of = pixel(to, at, s);
-                else pixel_of.inside = !PROLOGUE || (words >> (turn + f) & 1);
-                REAL v[LANES];
-#pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = tf_load<REAL>(vector[f].lane + j);
-                    if (PROLOGUE && pixel_of.inside) v[j] = prologue(v[j], of[j], channel + j, pixel_of, shared, operands);
-                    if (!has || !pixel_of.inside) v[j] = 0;
-                }
-                if (p >= WORDS) continue;
-                if constexpr (sizeof(ELEMENT) == 2) {
-                    Vector made;
-#pragma unroll
-                    for (int j = 0; j < LANES; j++) tf_store(made.lane + j, v[j]);
-                    *(Vector*)(stage + to * 16) = made;
-                } else {
-                    put(stage, to, v);
-                }
-            }
-        }
-    }
-}
-
-// Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
-static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
-    constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
-    constexpr int RING = OPERAND ? STAGES : RAW, BOXES = OPERAND ? KSTAGES : KSTAGES * PIECES;
-    if (RESIDENT && (int)blockIdx.x < s.total) {              // weights that stay: all of this CTA's channels, once
-        barrier_expect(shared_address(&b.weights_full[0]), KSTEPS * OPERAND_TILES * TILE_BYTES);
-        copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
-    }
-    // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
-    Place at = place_of(blockIdx.x, s), w_at = at;
-    int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < s.total);) {
-        if (!RESIDENT) while (w_tile < s.total) {
-            if (slab_meets(slab, w_at, s)) {
-                if (w_turn > 0 && !barrier_done(shared_address(&b.weights_empty[w_slot]), (w_turn - 1) & 1)) break;
-                const int first = slab_first(w_at.variant, slab), bytes = (slab_first(w_at.variant, slab + 1) - first) * TILE_BYTES;
-                copy_weights(shared_address(shared + WEIGHTS_AT + w_slot * SLAB_BYTES), packed + (((long long)w_at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, bytes, shared_address(&b.weights_full[w_slot]), 0);
-                if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
-            }
-            if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }
-            if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
-        }
-        if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1))) continue;
-        const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
-        const int w = ADVANCE_W * (at.u[3] + FIRST_W), h = ADVANCE_H * (at.u[2] + FIRST_H), d = ADVANCE_D * (at.u[1] + FIRST_D), n = at.u[0];
-        if (OPERAND) {
-            const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
-            barrier_expect(bar, VECTORS * PIXELS * 16);
-            for (int v = 0; v < VECTORS; v++)                 // beyond the group's channels: beyond the tensor, where zeros are
-                copy_box(to + v * PLANE * 16, boxes, group_has(box * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + box * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
-        } else {
-            barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
-            bring_vectors(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + box * (PIECE * LANES), bar);
-        }
-        if (++slot == RING) { slot = 0; turn++; }
-        if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
-    }
-}
-
-static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes, const Operands& operands, int t) {
-    if (t >= TRANSPOSERS) {
-        if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
-        return;
-    }
-    if (LOAD == LOAD_OPERAND) return;
-    int stage = 0, turn = 0, slot = 0, taken = 0;             // of the ring of patches and of that of raw boxes
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const unsigned words = PROLOGUE ? words_inside(at, s, t) : 0u;
-#pragma unroll 1
-        for (int box = 0; box < KSTAGES * PIECES; box++) {
-            const int piece = box % PIECES;
-            if (piece == 0 && turn > 0) barrier_wait(shared_address(&b.empty[stage]), (turn - 1) & 1);
-            barrier_wait(shared_address(&b.raw_full[slot]), taken & 1);
-            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, box / PIECES * STAGE_CHANNELS, piece, at, shared, s, operands, words, t);
-            barrier_arrive(shared_address(&b.raw_empty[slot]));
-            if (piece == PIECES - 1) {
-                fence_proxy();
-                barrier_arrive(shared_address(&b.full[stage]));
-                if (++stage == STAGES) { stage = 0; turn++; }
-            }
-            if (++slot == RAW) { slot = 0; taken++; }
-        }
-    }
-}
-
-// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
-struct Held {
-    int slab = -1, stage = -1, group = 0;
-    __device__ __forceinline__ void release(Barriers& b) {
-        if (slab >= 0) barrier_arrive(shared_address(&b.weights_empty[slab]));
-        if (stage >= 0) barrier_arrive(shared_address(&b.empty[stage]));
-        slab = stage = -1;
-    }
-    // Waits for what the next products read. They are instructions of a whole warpgroup: its warps must take the same way.
-    __device__ __forceinline__ void wait(unsigned barrier, int parity, Barriers& b) {
-        if (slab >= 0 || stage >= 0) {
-            if (group_agrees(4 + group, barrier_done(barrier, parity))) return;
-            products_wait<0>();
-            release(b);
-        }
-        barrier_wait(barrier, parity);
-    }
-};
-
-// Nothing that reads the accumulators may be moved before the wait for the products.
-static __device__ __forceinline__ void settled(REAL (&acc)[BLOCKS][ACCUMULATORS]) {
-#pragma unroll
-    for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
-}
-template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS], REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
-template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS], REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
-
-// A fragment: rows `row` and row + 8, pixels `px` and px + 1.
-static __device__ __forceinline__ void put_block(REAL* chunk, int row, int px, const REAL* v) {
-    if (PIXEL_MAJOR) {
-        chunk[px * PITCH + row] = v[0]; chunk[(px + 1) * PITCH + row] = v[1];
-        chunk[px * PITCH + row + 8] = v[2]; chunk[(px + 1) * PITCH + row + 8] = v[3];
-    } else {
-        *(tf_vector<REAL, 2>*)(chunk + row * PITCH + px) = {{v[0], v[1]}};
-        *(tf_vector<REAL, 2>*)(chunk + (row + 8) * PITCH + px) = {{v[2], v[3]}};
-    }
-}
-
-// Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
-typedef REAL Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
-static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (&total)[ACCUMULATORS]) {
-#pragma unroll
-    for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
-}
-
-// Where product warps reduce over channels: a chunk's blocks of eight columns by four, row by row.
-constexpr int QUADS_A_ROW = (CHUNK_WIDTH + 31) / 32, REDUCED_QUADS = CHUNK_ROWS * QUADS_A_ROW;
-static __device__ __forceinline__ constexpr int quad_first(int quad, int c) { return chunk_row_start(quad / QUADS_A_ROW) / 8 + c * (CHUNK_WIDTH / 8) + quad % QUADS_A_ROW * 4; }
-static __device__ __forceinline__ int quad_blocks(int quad, int c) {
-    return max(0, min(min(4, RUN_PIXELS / 8 - quad_first(quad, c)), min(CHUNK_WIDTH / 8, (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8) - quad % QUADS_A_ROW * 4));
-}"""
-
 # By name: the entry, the source, options of the compiler.
 KERNELS = {}
 
-KERNELS["moments"] = "tf_moments0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+KERNELS["moments"] = "tf_moments0", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
 // The sum over a warp in a fixed order: lane 0 has it.
 TF_FUNCTION double tf_warp_sum(double v) {
@@ -1043,10 +304,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_moments0(const float* __res
 }
 """, []
 
-KERNELS["prepare"] = "tf_prepare0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+KERNELS["prepare"] = "tf_prepare0", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, const float* __restrict__ p3, float* p4, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, int count2, int count3) {
     TF_BESIDE();
@@ -1088,10 +346,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
 }
 """, []
 
-KERNELS["moments_tail"] = "tf_moments_tail0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+KERNELS["moments_tail"] = "tf_moments_tail0", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, const float* p1, const float* p2, double* p3, int n0, int n1, int n2, int count0, int count1) {
     __shared__ double tf_shared[256];
@@ -1140,10 +395,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double*
 }
 """, []
 
-KERNELS["moments_tail_2"] = "tf_moments_tail1", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+KERNELS["moments_tail_2"] = "tf_moments_tail1", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_moments_tail1(const double* p0, float* p1, int n0, int count0, int count1) {
     __shared__ double tf_shared[512];
@@ -1185,12 +437,9 @@ extern "C" __global__ void __launch_bounds__(256) tf_moments_tail1(const double*
 }
 """, []
 
-KERNELS["moments_tail_3"] = "tf_moments_tail0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+KERNELS["moments_tail_3"] = "tf_moments_tail0", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, const float* p2, const float* p3, double* p4, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5) {
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, const float* p2, const float* p3, float* p4, double* p5, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -1246,6 +495,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double*
                 const float v28 = tf_load<float>(p3 + i15);
                 const double v29 = v27 + (double)v28;
                 tf_store(p4 + ((i14 * n2) + i15), v29);
+                tf_store(p5 + ((i14 * n2) + i15), v29);
             }
             __syncthreads();
         }
@@ -1253,661 +503,106 @@ extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double*
 }
 """, []
 
-KERNELS["prepare_2"] = "tf_prepare0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+KERNELS["moments_tail_4"] = "tf_moments_tail1", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail1(const double* p0, float* p1, double* p2, const double* p3, float* p4, int n0, int count0, int count1, int count2, int count3) {
+    __shared__ double tf_shared[512];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            double a5 = __longlong_as_double(0xfff0000000000000LL);
+            double a6 = 0.0;
+            #pragma unroll 4
+            for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
+                const double v8 = tf_load<double>(p0 + ((o4 * n0) + t7));
+                tf_add_logsumexp(a5, a6, (v8));
+            }
+            const int s9 = slice2 * 8 + lane1;
+            tf_shared[s9] = (double)a5;
+            tf_shared[(s9 + 256)] = (double)a6;
+            __syncthreads();
+            for (int half10 = 16; half10 > 0; half10 /= 2) {
+                if (slice2 < half10) {
+                    const int s11 = s9 + half10 * 8;
+                    tf_merge_logsumexp(a5, a6, (tf_shared[s11]), (tf_shared[(s11 + 256)]));
+                    tf_shared[s9] = (double)a5;
+                    tf_shared[(s9 + 256)] = (double)a6;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v12 = (double)(tf_pivot(a5) == __longlong_as_double(0x7ff0000000000000LL) ? tf_pivot(a5) : (tf_pivot(a5) + tf_log(a6)));
+                tf_store(p1 + o4, v12);
+                tf_store(p2 + o4, v12);
+            }
+            __syncthreads();
+        }
+    }
+    TF_CLUSTER_BARRIER();
+    for (int block13 = blockIdx.x; block13 < count2; block13 += gridDim.x) {
+         {
+            const tf_index t14 = (tf_index)block13 * 256 + threadIdx.x;
+            if (t14 < count3) {
+                const double v15 = tf_load<double>(p3 + t14);
+                const double v16 = v15 * 10.0;
+                tf_store(p4 + t14, v16);
+            }
+        }
+    }
 }
-__device__ const int tf_table_7[] = {0, 0, 0, 0};
-__device__ const int tf_table_8[] = {0, 1};
+""", []
 
-extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, const float* __restrict__ p1, float* p2, unsigned char* p3, const float* __restrict__ p4, int n0, int n1, int n2, int n3, int count0, int count1, int count2, int count3) {
+KERNELS["pointwise"] = "tf_pointwise0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, float* p3, float* p4, float* p5, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         if (block0 < count1) {
             const int block1 = block0 - count2;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2);
-                const float v4 = tf_load<float>(p1 + t2);
-                const float v5 = v3 + v4;
-                tf_store(p2 + (t2 * n1), v5);
+            if (t2 < count3) {
+                double a3 = 0.0;
+                for (tf_index r4 = 0; r4 < n0; ++r4) {
+                    const float v5 = tf_load<float>(p0 + r4);
+                    const float v6 = v5 * 10.0f;
+                    const float v7 = tf_load<float>(p1 + ((r4 * n1) + t2));
+                    const float v8 = tf_load<float>(p2 + r4);
+                    const float v9 = v7 - v8;
+                    const float v10 = tf_exp(v9);
+                    const float v11 = v6 * v10;
+                    a3 += (double)(v11);
+                }
+                const double v12 = (double)(a3);
+                tf_store(p3 + t2, v12);
+                tf_store(p4 + t2, v12);
             }
         }
         else  {
-            const int block6 = block0 - count3;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 2, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block6 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 2048) {
-                const int tap = tf_table_7[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_8[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v9 = tf_load<float>(p4 + (((first + j) * 1152) + (co * 9)));
-                        const float v10 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 3));
-                        const float v11 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 6));
-                        const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
-                        const float v13 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 1));
-                        const float v14 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 3) + 1));
-                        const float v15 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 6) + 1));
-                        const double v16 = (double)v13 * 1.0 + (double)v14 * 1.0 + (double)v15 * 1.0;
-                        const float v17 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 2));
-                        const float v18 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 3) + 2));
-                        const float v19 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 6) + 2));
-                        const double v20 = (double)v17 * 1.0 + (double)v18 * 1.0 + (double)v19 * 1.0;
-                        const double v21 = (double)v12 * 1.0 + (double)v16 * 1.0 + (double)v20 * 1.0;
-                        v[j] = (float)v21;
-                    }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 5.10000007e-08f);
-                }
-                *(uint4*)(p3 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p3 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            const int block13 = block0 - count4;
+            const tf_index t14 = (tf_index)block13 * 256 + threadIdx.x;
+            if (t14 < count5) {
+                const tf_index i15 = (t14 / 128);
+                const tf_index i16 = (t14 - (i15 * 128));
+                const float v17 = tf_load<float>(p0 + i15);
+                const float v18 = v17 * 10.0f;
+                const float v19 = tf_load<float>(p1 + ((i15 * n1) + i16));
+                const float v20 = tf_load<float>(p2 + i15);
+                const float v21 = v19 - v20;
+                const float v22 = tf_exp(v21);
+                const float v23 = v18 * v22;
+                const float v24 = v23 * 3.78506866e-06f;
+                tf_store(p5 + ((i15 * n1) + i16), v24);
             }
         }
     }
 }
 """, []
 
-KERNELS["pointwise"] = "tf_pointwise0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, int count0, int count1) {
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-         {
-            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
-            if (t1 < count1) {
-                const float v2 = tf_load<float>(p0 + t1);
-                const float v3 = v2 * 10.0f;
-                tf_store(p1 + t1, v3);
-            }
-        }
-    }
-}
-""", []
-
-KERNELS["dense"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
-
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
-
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
-}
-// Dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
-//   axis d: period 1 advance 1 taps 1
-//   axis h: period 1 advance 1 taps 1
-//   axis w: period 1 advance 1 taps 1
-constexpr int STORE_GROUPS = 1;
-constexpr int THREADS = 512;
-constexpr int LOADERS = 128;
-constexpr int CIN = 64;
-constexpr int COUT = 128;
-constexpr int GROUPS = 1;
-constexpr int MGROUPS = 1;
-constexpr int BLOCKS_PER_TILE = 2;
-constexpr int FIXED = 1;
-constexpr int VARIANTS = 1;
-constexpr int PARTS = 1;
-constexpr int TILE_N = 1;
-constexpr int RUN_N = 1;
-constexpr int EXTENT_N = 1;
-constexpr int FIRST_N = 0;
-constexpr int ADVANCE_N = 1;
-constexpr int PERIOD_N = 1;
-constexpr int SECOND_N = 0;
-constexpr int TILE_D = 1;
-constexpr int RUN_D = 1;
-constexpr int EXTENT_D = 1;
-constexpr int FIRST_D = 0;
-constexpr int ADVANCE_D = 1;
-constexpr int PERIOD_D = 1;
-constexpr int SECOND_D = 0;
-constexpr int TILE_H = 1;
-constexpr int RUN_H = 1;
-constexpr int EXTENT_H = 1;
-constexpr int FIRST_H = 0;
-constexpr int ADVANCE_H = 1;
-constexpr int PERIOD_H = 1;
-constexpr int SECOND_H = 0;
-constexpr int TILE_W = 1;
-constexpr int RUN_W = 1;
-constexpr int EXTENT_W = 2;
-constexpr int FIRST_W = 0;
-constexpr int ADVANCE_W = 1;
-constexpr int PERIOD_W = 1;
-constexpr int SECOND_W = 0;
-constexpr int PIXELS = 2;
-constexpr int RAW_PIXELS = 2;
-constexpr int IN_W = 1;
-constexpr int PLANE = 8;
-constexpr int RUN_PIXELS = 8;
-constexpr int LANES = 4;
-constexpr int VECTORS = 4;
-constexpr int TERMS = 2;
-constexpr int STAGE_CHANNELS = 16;
-constexpr int KSTAGES = 4;
-constexpr int K_STEPS = 2;
-constexpr int KSTEPS = 8;
-constexpr int STAGES = 4;
-constexpr int RAW = 2;
-constexpr int PIECE = 4;
-constexpr int PIECES = 1;
-constexpr int SLABS = 1;
-constexpr int SLAB_BYTES = 8192;
-constexpr int TILE_BYTES = 4096;
-constexpr int OPERAND_TILES = 2;
-constexpr int BUFFERS = 4;
-constexpr int CHUNKS = 1;
-constexpr int CHUNK_WIDTH = 8;
-constexpr int CHUNK_ROWS = 1;
-constexpr int ROW_LENGTH = 8;
-constexpr int SETS = 1;
-constexpr int PLANES = 1;
-constexpr int ROWS_PER_PLANE = 2;
-constexpr int ROWS_PER_GROUP = 1;
-constexpr int BLOCK_ROWS = 64;
-constexpr int PITCH = 8;
-constexpr int BLOCKS = 1;
-constexpr int ACCUMULATORS = 4;
-constexpr int STAGE_BYTES = 1024;
-constexpr int RAW_BYTES = 512;
-constexpr int CHUNK_BYTES = 4096;
-constexpr int WEIGHTS_AT = 0;
-constexpr int STAGES_AT = 65536;
-constexpr int RAW_AT = 69632;
-constexpr int CHUNKS_AT = 70656;
-constexpr int AHEAD_AT = 87040;
-constexpr int AHEAD_BYTES = 0;
-constexpr int TABLES_AT = 87040;
-constexpr int PLACES_AT = 93184;
-constexpr int HELD_VALUES = 32;
-constexpr bool RESIDENT = true;
-constexpr bool JOINT = true;
-constexpr bool SPLIT_CHANNELS = true;
-constexpr bool PIXEL_MAJOR = false;
-constexpr bool FLAT = false;
-constexpr bool PLACES_AHEAD = false;
-constexpr bool REDUCED = false;
-enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND, LOAD_VECTOR_BOXES };
-constexpr int LOAD = LOAD_VECTOR_BOXES;
-typedef float ELEMENT;
-typedef float REAL;
-typedef int OFFSET;
-static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 2, 2); }
-static __device__ __forceinline__ int slab_count(int) { return 1; }
-constexpr bool SKIPS = false;
-static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }""" + "\n\n" + SHARED_5 + r"""
-
-struct Operands {
-    const float* r0; Strides rs0;
-    const float* r1; Strides rs1;
-    float* y0; Strides ys0;
-    REAL* partial;
-};""" + "\n\n" + SHARED_6 + r"""
-
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
-    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
-    tiles = descriptor(weights + stage * (K_STEPS * OPERAND_TILES * TILE_BYTES), 1024, 128);
-    tiles += warpgroup * (TILE_BYTES / 16);
-    products_begin();
-    product(acc[0], tiles + 128ll, pixels + 32ll, 0);
-    product(acc[0], tiles + 640ll, pixels + 48ll, 1);
-    product(acc[0], tiles + 128ll, pixels + 0ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 32ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 16ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 48ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 0ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 16ll, 1);
-    products_commit();
-    products_wait<0>();
-    promote(acc[0], total[0]);
-    held.stage = slot;
-    held.release(b);
-}
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};
-
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-// WG: which of the texts; `warpgroup`: which of the two that take the role.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
-    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held;
-    held.group = warpgroup;
-    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
-    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
-    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
-    int slot = first_slot, chunk_turn = 0;
-    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
-    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
-    Place ahead = place_of(blockIdx.x, s);
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
-        REAL acc[BLOCKS][ACCUMULATORS];
-        Totals total;
-        if (TERMS > 1)
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        if (SKIPS)                                            // any slab may be the first
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        for (int k = 0; k < KSTAGES; k++) {
-            held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
-            if (++stage == STAGES) { stage = 0; turn++; }
-        }
-        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
-        products_wait<0>();
-        settled(acc);
-        held.release(b);
-        if constexpr (BIASED) fragments.rows(at);
-        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
-        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-        } else
-#pragma unroll
-        for (int c = 0; c < CHUNKS; c++)
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if constexpr (BIASED)                         // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p++)
-#pragma unroll
-                        for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
-                            }
-                if constexpr (REDUCED)                        // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p += 2)
-#pragma unroll
-                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
-                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
-                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
-                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
-                        }
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-#pragma unroll
-                for (int p = 0; p < PLANES; p++) {
-                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
-                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
-#pragma unroll
-                    for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
-                                const int px = r * CHUNK_WIDTH + i * 8 + column;
-#pragma unroll
-                                for (int m = 0; m < WARPS_N; m++)
-                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
-                            }
-                        }
-                }
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-    }
-    if constexpr (FRAGMENTS) fragments.finish();
-}
-constexpr int VECTOR = 1;
-constexpr int VECTOR_PIXELS = 1;
-constexpr int LANES_W = 8;
-constexpr int ROWS = 16;
-constexpr int TURNS = 1;
-constexpr int PHASE_CHANNELS = 128;
-constexpr int ITEMS = 8;
-constexpr int BATCH = 8;
-constexpr int BATCHES = 1;
-constexpr int ROW_STEP = 16;
-constexpr int WRITERS = 1;
-constexpr int CHUNK_OUTER = 1;
-constexpr int PHASES_W = 1;
-__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
-// The first row of a phase in the chunk, −1 where it has no taps.
-static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
-    return outer < 1 ? outer * 0 + w * 0 : -1;
-}
-template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
-    tf_vector<S, N> whole;
-#pragma unroll
-    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
-    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
-    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
-    else *(tf_vector<S, N>*)to = whole;
-}
-// A table's entries for the thread's rows.
-static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
-#pragma unroll
-    for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
-}
-constexpr int STAT_ROWS = 8;
-// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At the end it has the
-// sums of those that begin with own_row.
-template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL (&p)[STAT_ROWS], int lane, Join join) {
-    if constexpr (STEP < LANES_W) {
-        if constexpr (HALF == 0) {
-            p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));
-        } else {
-            const bool upper = lane & STEP;
-#pragma unroll
-            for (int i = 0; i < HALF; i++) {
-                const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];
-                p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));
-            }
-        }
-        join_lanes<HALF / 2, STEP * 2>(p, lane, join);
-    }
-}
-// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, and where
-// they are all alike (outputs that no tap meets) rounding takes the same from each.
-static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {
-    const REAL both = a + b, of_b = both - a;
-    rest += (a - (both - of_b)) + (b - of_b);
-    a = both;
-}
-static __device__ __forceinline__ REAL with_rest(REAL a, REAL rest) { return rest == rest ? a + rest : a; }   // nan: a is infinite
-
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 5120);
-    REAL* image_table = slots + 256;
-    REAL* exchange = slots + 256;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 4) == 0 && 4 <= 16;
-    int own_row = 0;
-    for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
-    constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
-    const bool owns_rows = lane_column < STAT_ROWS;
-    (void)own_row, (void)owns_rows;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int wg = 0; wg < WRITERS; wg++)
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++) {
-            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
-            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
-            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
-            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
-            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column / PHASES_W, w_phase = column % PHASES_W;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
-#pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v9[BATCH][VECTOR];
-                        const int row = row_of(q, w_phase);
-                        const REAL* from = chunk + row * PITCH + px;
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++) v9[i][0] = from[CHUNK_ROW(i) * PITCH];
-                        REAL v11[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v11[i][e] = v9[i][e] * 3.78506866e-06f;
-                        REAL r13[BATCH];
-                        load_rows(r13, table + 0 + group * COUT + CHANNEL(0));
-                        REAL v14[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v14[i][e] = v11[i][e] + r13[i];
-                        REAL v15_top[VECTOR];
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        {
-                            constexpr int APART = BATCH < 4 ? BATCH : 4;
-                            REAL part[APART];
-#pragma unroll
-                            for (int i = 0; i < BATCH; i++) part[i % APART] = i < APART ? (CHANNEL_OK(i) ? (REAL)(v14[i][e]) : __int_as_float(0xff800000)) : tf_max(part[i % APART], (CHANNEL_OK(i) ? (REAL)(v14[i][e]) : __int_as_float(0xff800000)));
-#pragma unroll
-                            for (int i = 1; i < APART; i++) part[0] = tf_max(part[0], part[i]);
-                            v15_top[e] = part[0];
-                        }
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        for (int k = LANES_W; k < 32; k *= 2) v15_top[e] = tf_max(v15_top[e], __shfl_xor_sync(~0u, v15_top[e], k));
-                        REAL v15_exp[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v15_exp[i][e] = tf_exp_below(v14[i][e], v15_top[e] == __int_as_float(0xff800000) ? (REAL)0 : v15_top[e]);
-                        REAL v15_mass[VECTOR];
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        {
-                            constexpr int APART = BATCH < 4 ? BATCH : 4;
-                            REAL part[APART];
-#pragma unroll
-                            for (int i = 0; i < BATCH; i++) part[i % APART] = i < APART ? (CHANNEL_OK(i) ? (REAL)(v15_exp[i][e]) : 0.f) : (part[i % APART] + (CHANNEL_OK(i) ? (REAL)(v15_exp[i][e]) : 0.f));
-#pragma unroll
-                            for (int i = 1; i < APART; i++) part[0] = (part[0] + part[i]);
-                            v15_mass[e] = part[0];
-                        }
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        for (int k = LANES_W; k < 32; k *= 2) v15_mass[e] = (v15_mass[e] + __shfl_xor_sync(~0u, v15_mass[e], k));
-                        if ((t & 31) < LANES_W) {
-#pragma unroll
-                            for (int e = 0; e < VECTOR; e++)
-                            exchange[exchange_turn * 512 + (((t >> 5) * LANES_W + lane_column) * VECTOR + e) * 2 + 0] = v15_top[e];
-#pragma unroll
-                            for (int e = 0; e < VECTOR; e++)
-                            exchange[exchange_turn * 512 + (((t >> 5) * LANES_W + lane_column) * VECTOR + e) * 2 + 1] = v15_mass[e];
-                        }
-                        barrier_named(2 + store_group, 128);
-                        REAL v15_share[VECTOR];
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        {
-                            const REAL own = v15_top[e];
-                            constexpr int WARP = LANES_W * VECTOR * 2;
-                            const REAL* parts = exchange + exchange_turn * 512 + (lane_column * VECTOR + e) * 2;   // of each warp its top and its mass
-                            v15_top[e] = tf_max(tf_max(parts[0 * WARP], parts[1 * WARP]), tf_max(parts[2 * WARP], parts[3 * WARP]));
-                            v15_mass[e] = 0.f;
-#pragma unroll
-                            for (int k = 0; k < 4; k++) v15_mass[e] += parts[k * WARP + 1] * (parts[k * WARP] == __int_as_float(0xff800000) ? (REAL)0 : tf_exp(parts[k * WARP] - v15_top[e]));
-                            v15_share[e] = tf_quotient((own == __int_as_float(0xff800000) ? (REAL)0 : tf_exp(own - v15_top[e])), v15_mass[e]);
-                        }
-                        exchange_turn ^= 1;
-                        REAL v15[VECTOR];
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v15[e] = tf_abs(v15_top[e]) == __int_as_float(0x7f800000) ? v15_top[e] : tf_log(v15_mass[e]) + v15_top[e];
-                        REAL v19[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v19[i][e] = v14[i][e] - v15[e];
-                        REAL v20[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v20[i][e] = v15_exp[i][e] * v15_share[e];
-                        REAL r18[VECTOR];
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        r18[e] = VALID(e) ? tf_load<REAL>(operands.r1 + (0ll + PN(e) * operands.rs1.n)) : 0.f;
-                        REAL v21[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v21[i][e] = r18[e] * v20[i][e];
-                        REAL v25[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v25[i][e] = v21[i][e] * 3.78506866e-06f;
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-#pragma unroll
-                            for (int i = 0; i < BATCH; i++, to += step) {
-                                if (!CHANNEL_OK(i)) continue;
-#pragma unroll
-                                for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v25[i][e]);
-                            }
-                        }
-                        {
-                            REAL part[STAT_ROWS];
-#pragma unroll
-                            for (int i = 0; i < STAT_ROWS; i++) {
-                                part[i] = 0.f;
-                                if (i >= BATCH) continue;
-#pragma unroll
-                                for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = (part[i] + v21[i][e]);
-                            }
-                            join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return (a + b); });
-#pragma unroll
-                            for (int j = 0; j < OWN_ROWS; j++) {
-                                const int i = own_row + j;
-                                if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
-                                const int channel = group * COUT + CHANNEL(i);
-                                add_with_rest(slots[0 + channel], slots[128 + channel], part[j]);
-                            }
-                        }
-                    }
-                }
-            }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-    }
-    barrier_named(2 + store_group, 128);
-    for (int c = t; c < 128; c += 128) {
-        operands.partial[(0ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = with_rest(slots[0 + c], slots[128 + c]);
-    }
-    barrier_named(2 + store_group, 128);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, const float* r1, Strides rs1, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    __shared__ Barriers b;
-    const int t = threadIdx.x;
-    const Operands operands{r0, rs0, r1, rs1, y0, ys0, partial};
-    if (t == 0) {
-        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
-        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
-        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
-        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
-        barrier_fence();
-    }
-    TF_SEQUENCE();
-for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 5120))[0 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 5120))[128 + c] = 0.f;
-    __syncthreads();
-    const int role = __shfl_sync(~0u, t / 128, 0);
-    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
-    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
-    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
-}
-""", []
-
-KERNELS["dense_tail"] = "tf_dense_tail0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
-extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0, float* p1, float* p2, int n0, int n1, int count0, int count1) {
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-         {
-            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
-            if (t1 < count1) {
-                double a2 = 0.0;
-                for (tf_index r3 = 0; r3 < n0; ++r3) {
-                    const double v4 = (double)p0[(t1 + (r3 * n1))];
-                    a2 += (v4);
-                }
-                const double v5 = (double)(a2);
-                tf_store(p1 + t1, v5);
-                tf_store(p2 + t1, v5);
-            }
-        }
-    }
-}
-""", []
-
-KERNELS["correlate"] = "tf_correlate0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + r"""
+KERNELS["correlate"] = "tf_correlate0", SHARED_1 + r"""
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
@@ -1968,502 +663,123 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate0(const float* __r
 }
 """, []
 
-KERNELS["prepare_3"] = "tf_prepare0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+KERNELS["prepare_2"] = "tf_prepare0", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, int n0, int n1, int n2, int n3, int n4, int count0) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < 8192) {
+                const tf_index i2 = (t1 / 64);
+                const tf_index i3 = (t1 - (i2 * 64));
+                const float v4 = tf_load<float>(p0 + ((i3 * 1152) + (i2 * 9)));
+                const float v5 = tf_load<float>(p0 + (((i3 * 1152) + (i2 * 9)) + 3));
+                const float v6 = tf_load<float>(p0 + (((i3 * 1152) + (i2 * 9)) + 6));
+                const double v7 = (double)v4 * 1.0 + (double)v5 * 1.0 + (double)v6 * 1.0;
+                const float v8 = tf_load<float>(p0 + (((i3 * 1152) + (i2 * 9)) + 1));
+                const float v9 = tf_load<float>(p0 + ((((i3 * 1152) + (i2 * 9)) + 3) + 1));
+                const float v10 = tf_load<float>(p0 + ((((i3 * 1152) + (i2 * 9)) + 6) + 1));
+                const double v11 = (double)v8 * 1.0 + (double)v9 * 1.0 + (double)v10 * 1.0;
+                const float v12 = tf_load<float>(p0 + (((i3 * 1152) + (i2 * 9)) + 2));
+                const float v13 = tf_load<float>(p0 + ((((i3 * 1152) + (i2 * 9)) + 3) + 2));
+                const float v14 = tf_load<float>(p0 + ((((i3 * 1152) + (i2 * 9)) + 6) + 2));
+                const double v15 = (double)v12 * 1.0 + (double)v13 * 1.0 + (double)v14 * 1.0;
+                const double v16 = (double)v7 * 1.0 + (double)v11 * 1.0 + (double)v15 * 1.0;
+                tf_store(p1 + ((i2 * n1) + (i3 * n2)), v16);
+            }
+        }
+    }
 }
-__device__ const int tf_table_7[] = {0, 0, 0, 0};
-__device__ const int tf_table_8[] = {0, 1};
-__device__ const int tf_table_23[] = {0, 0};
-__device__ const int tf_table_24[] = {0};
+""", []
 
-extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, const float* __restrict__ p1, float* p2, unsigned char* p3, const float* __restrict__ p4, unsigned char* p5, int n0, int n1, int n2, int n3, int count0, int count1, int count2, int count3, int count4, int count5) {
+KERNELS["pointwise_2"] = "tf_pointwise0", SHARED_1 + "\n\n" + SHARED_2 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, float* p3, float* p4, float* p5, const float* p6, float* p7, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8) {
+    __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         if (block0 < count1) {
             const int block1 = block0 - count2;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2);
-                const float v4 = tf_load<float>(p1 + t2);
-                const float v5 = v3 + v4;
-                tf_store(p2 + (t2 * n1), v5);
+            if (t2 < count3) {
+                double a3 = 0.0;
+                for (tf_index r4 = 0; r4 < n0; ++r4) {
+                    const float v5 = tf_load<float>(p0 + r4);
+                    const float v6 = v5 * 10.0f;
+                    const float v7 = tf_load<float>(p1 + ((r4 * n1) + t2));
+                    const float v8 = tf_load<float>(p2 + r4);
+                    const float v9 = v7 - v8;
+                    const float v10 = tf_exp(v9);
+                    const float v11 = v6 * v10;
+                    a3 += (double)(v11);
+                }
+                const double v12 = (double)(a3);
+                tf_store(p3 + t2, v12);
+                tf_store(p4 + t2, v12);
             }
         }
-        else if (block0 < count3) {
-            const int block6 = block0 - count4;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 2, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block6 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 2048) {
-                const int tap = tf_table_7[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_8[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v9 = tf_load<float>(p4 + (((first + j) * 1152) + (co * 9)));
-                        const float v10 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 3));
-                        const float v11 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 6));
-                        const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
-                        const float v13 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 1));
-                        const float v14 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 3) + 1));
-                        const float v15 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 6) + 1));
-                        const double v16 = (double)v13 * 1.0 + (double)v14 * 1.0 + (double)v15 * 1.0;
-                        const float v17 = tf_load<float>(p4 + ((((first + j) * 1152) + (co * 9)) + 2));
-                        const float v18 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 3) + 2));
-                        const float v19 = tf_load<float>(p4 + (((((first + j) * 1152) + (co * 9)) + 6) + 2));
-                        const double v20 = (double)v17 * 1.0 + (double)v18 * 1.0 + (double)v19 * 1.0;
-                        const double v21 = (double)v12 * 1.0 + (double)v16 * 1.0 + (double)v20 * 1.0;
-                        v[j] = (float)v21;
-                    }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 5.10000007e-08f);
-                }
-                *(uint4*)(p3 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p3 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+        else if (block0 < count4) {
+            const int block13 = block0 - count5;
+            const tf_index t14 = (tf_index)block13 * 256 + threadIdx.x;
+            if (t14 < count6) {
+                const tf_index i15 = (t14 / 128);
+                const tf_index i16 = (t14 - (i15 * 128));
+                const float v17 = tf_load<float>(p0 + i15);
+                const float v18 = v17 * 10.0f;
+                const float v19 = tf_load<float>(p1 + ((i15 * n1) + i16));
+                const float v20 = tf_load<float>(p2 + i15);
+                const float v21 = v19 - v20;
+                const float v22 = tf_exp(v21);
+                const float v23 = v18 * v22;
+                const float v24 = v23 * 3.78506866e-06f;
+                tf_store(p5 + ((i15 * n1) + i16), v24);
             }
         }
         else  {
-            const int block22 = block0 - count5;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 1, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block22 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 2048) {
-                const int tap = tf_table_23[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_24[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v25 = tf_load<float>(p4 + ((co * 1152) + ((first + j) * 9)));
-                        const float v26 = tf_load<float>(p4 + (((co * 1152) + ((first + j) * 9)) + 3));
-                        const float v27 = tf_load<float>(p4 + (((co * 1152) + ((first + j) * 9)) + 6));
-                        const double v28 = (double)v25 * 1.0 + (double)v26 * 1.0 + (double)v27 * 1.0;
-                        const float v29 = tf_load<float>(p4 + (((co * 1152) + ((first + j) * 9)) + 1));
-                        const float v30 = tf_load<float>(p4 + ((((co * 1152) + ((first + j) * 9)) + 3) + 1));
-                        const float v31 = tf_load<float>(p4 + ((((co * 1152) + ((first + j) * 9)) + 6) + 1));
-                        const double v32 = (double)v29 * 1.0 + (double)v30 * 1.0 + (double)v31 * 1.0;
-                        const float v33 = tf_load<float>(p4 + (((co * 1152) + ((first + j) * 9)) + 2));
-                        const float v34 = tf_load<float>(p4 + ((((co * 1152) + ((first + j) * 9)) + 3) + 2));
-                        const float v35 = tf_load<float>(p4 + ((((co * 1152) + ((first + j) * 9)) + 6) + 2));
-                        const double v36 = (double)v33 * 1.0 + (double)v34 * 1.0 + (double)v35 * 1.0;
-                        const double v37 = (double)v28 * 1.0 + (double)v32 * 1.0 + (double)v36 * 1.0;
-                        v[j] = (float)v37;
-                    }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 5.87500004e-08f);
-                }
-                *(uint4*)(p5 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p5 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            const int block25 = block0 - count7;
+            const int lane26 = threadIdx.x % 8;
+            const int slice27 = threadIdx.x / 8;
+            const tf_index o28 = (tf_index)block25 * 8 + lane26;
+            const tf_index o29 = min(o28, (tf_index)(count8 - 1));
+            const tf_index i30 = (o29 / 64);
+            const tf_index i31 = (o29 - (i30 * 64));
+            double a32 = 0.0;
+            #pragma unroll 4
+            for (tf_index t33 = slice27; t33 < 128; t33 += 32) {
+                const float v34 = tf_load<float>(p0 + i30);
+                const float v35 = v34 * 10.0f;
+                const float v36 = tf_load<float>(p1 + ((i30 * n1) + t33));
+                const float v37 = tf_load<float>(p2 + i30);
+                const float v38 = v36 - v37;
+                const float v39 = tf_exp(v38);
+                const float v40 = v35 * v39;
+                const float v41 = v40 * 3.78506866e-06f;
+                const float v42 = tf_load<float>(p6 + ((t33 * 64) + i31));
+                a32 += ((double)v41 * (double)v42);
             }
+            const int s43 = slice27 * 8 + lane26;
+            tf_shared[s43] = (double)a32;
+            __syncthreads();
+            for (int half44 = 16; half44 > 0; half44 /= 2) {
+                if (slice27 < half44) {
+                    const int s45 = s43 + half44 * 8;
+                    a32 += (tf_shared[s45]);
+                    tf_shared[s43] = (double)a32;
+                }
+                __syncthreads();
+            }
+            if (slice27 == 0 && o28 < count8) {
+                const double v46 = (double)a32;
+                tf_store(p7 + ((i30 * n2) + i31), v46);
+            }
+            __syncthreads();
         }
     }
 }
 """, []
 
-KERNELS["dense_2"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
-
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
-
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
-}
-// Dense tiles: run 1x1x1x1 runs 2x1x1x1 split pixels bundles 1 k_steps 4 stages 4 raw 2x8 resident chunks 4x8 stores 1 registers 64/96/176
-//   axis d: period 1 advance 1 taps 1
-//   axis h: period 1 advance 1 taps 1
-//   axis w: period 1 advance 1 taps 1
-constexpr int STORE_GROUPS = 1;
-constexpr int THREADS = 512;
-constexpr int LOADERS = 128;
-constexpr int CIN = 128;
-constexpr int COUT = 64;
-constexpr int GROUPS = 1;
-constexpr int MGROUPS = 1;
-constexpr int BLOCKS_PER_TILE = 1;
-constexpr int FIXED = 1;
-constexpr int VARIANTS = 1;
-constexpr int PARTS = 1;
-constexpr int TILE_N = 2;
-constexpr int RUN_N = 1;
-constexpr int EXTENT_N = 2;
-constexpr int FIRST_N = 0;
-constexpr int ADVANCE_N = 1;
-constexpr int PERIOD_N = 1;
-constexpr int SECOND_N = 1;
-constexpr int TILE_D = 1;
-constexpr int RUN_D = 1;
-constexpr int EXTENT_D = 1;
-constexpr int FIRST_D = 0;
-constexpr int ADVANCE_D = 1;
-constexpr int PERIOD_D = 1;
-constexpr int SECOND_D = 0;
-constexpr int TILE_H = 1;
-constexpr int RUN_H = 1;
-constexpr int EXTENT_H = 1;
-constexpr int FIRST_H = 0;
-constexpr int ADVANCE_H = 1;
-constexpr int PERIOD_H = 1;
-constexpr int SECOND_H = 0;
-constexpr int TILE_W = 1;
-constexpr int RUN_W = 1;
-constexpr int EXTENT_W = 2;
-constexpr int FIRST_W = 0;
-constexpr int ADVANCE_W = 1;
-constexpr int PERIOD_W = 1;
-constexpr int SECOND_W = 0;
-constexpr int PIXELS = 4;
-constexpr int RAW_PIXELS = 4;
-constexpr int IN_W = 1;
-constexpr int PLANE = 8;
-constexpr int RUN_PIXELS = 8;
-constexpr int LANES = 4;
-constexpr int VECTORS = 8;
-constexpr int TERMS = 2;
-constexpr int STAGE_CHANNELS = 32;
-constexpr int KSTAGES = 4;
-constexpr int K_STEPS = 4;
-constexpr int KSTEPS = 16;
-constexpr int STAGES = 4;
-constexpr int RAW = 2;
-constexpr int PIECE = 8;
-constexpr int PIECES = 1;
-constexpr int SLABS = 1;
-constexpr int SLAB_BYTES = 4096;
-constexpr int TILE_BYTES = 4096;
-constexpr int OPERAND_TILES = 1;
-constexpr int BUFFERS = 4;
-constexpr int CHUNKS = 1;
-constexpr int CHUNK_WIDTH = 8;
-constexpr int CHUNK_ROWS = 1;
-constexpr int ROW_LENGTH = 8;
-constexpr int SETS = 1;
-constexpr int PLANES = 1;
-constexpr int ROWS_PER_PLANE = 1;
-constexpr int ROWS_PER_GROUP = 1;
-constexpr int BLOCK_ROWS = 64;
-constexpr int PITCH = 8;
-constexpr int BLOCKS = 1;
-constexpr int ACCUMULATORS = 4;
-constexpr int STAGE_BYTES = 2048;
-constexpr int RAW_BYTES = 1024;
-constexpr int CHUNK_BYTES = 2048;
-constexpr int WEIGHTS_AT = 0;
-constexpr int STAGES_AT = 65536;
-constexpr int RAW_AT = 73728;
-constexpr int CHUNKS_AT = 75776;
-constexpr int AHEAD_AT = 83968;
-constexpr int AHEAD_BYTES = 0;
-constexpr int TABLES_AT = 83968;
-constexpr int PLACES_AT = 88576;
-constexpr int HELD_VALUES = 32;
-constexpr bool RESIDENT = true;
-constexpr bool JOINT = false;
-constexpr bool SPLIT_CHANNELS = false;
-constexpr bool PIXEL_MAJOR = false;
-constexpr bool FLAT = false;
-constexpr bool PLACES_AHEAD = false;
-constexpr bool REDUCED = false;
-enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND, LOAD_VECTOR_BOXES };
-constexpr int LOAD = LOAD_VECTOR_BOXES;
-typedef float ELEMENT;
-typedef float REAL;
-typedef int OFFSET;
-static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 1, 1); }
-static __device__ __forceinline__ int slab_count(int) { return 1; }
-constexpr bool SKIPS = false;
-static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }""" + "\n\n" + SHARED_5 + r"""
-
-struct Operands {
-    float* y0; Strides ys0;
-};""" + "\n\n" + SHARED_6 + r"""
-
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
-    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    pixels += warpgroup * 2;
-    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
-    tiles = descriptor(weights + stage * (K_STEPS * OPERAND_TILES * TILE_BYTES), 1024, 128);
-    products_begin();
-    product(acc[0], tiles + 128ll, pixels + 0ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 64ll, 1);
-    product(acc[0], tiles + 384ll, pixels + 16ll, 1);
-    product(acc[0], tiles + 256ll, pixels + 80ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 32ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 96ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 0ll, 1);
-    product(acc[0], tiles + 256ll, pixels + 16ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 32ll, 1);
-    products_commit();
-    products_wait<0>();
-    promote(acc[0], total[0]);
-    products_begin();
-    product(acc[0], tiles + 896ll, pixels + 48ll, 0);
-    product(acc[0], tiles + 768ll, pixels + 112ll, 1);
-    product(acc[0], tiles + 768ll, pixels + 48ll, 1);
-    products_commit();
-    products_wait<0>();
-    promote(acc[0], total[0]);
-    held.stage = slot;
-    held.release(b);
-}
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};
-
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-// WG: which of the texts; `warpgroup`: which of the two that take the role.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
-    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held;
-    held.group = warpgroup;
-    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
-    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
-    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
-    int slot = first_slot, chunk_turn = 0;
-    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
-    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
-    Place ahead = place_of(blockIdx.x, s);
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
-        REAL acc[BLOCKS][ACCUMULATORS];
-        Totals total;
-        if (TERMS > 1)
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        if (SKIPS)                                            // any slab may be the first
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        for (int k = 0; k < KSTAGES; k++) {
-            held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
-            if (++stage == STAGES) { stage = 0; turn++; }
-        }
-        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
-        products_wait<0>();
-        settled(acc);
-        held.release(b);
-        if constexpr (BIASED) fragments.rows(at);
-        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
-        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-        } else
-#pragma unroll
-        for (int c = 0; c < CHUNKS; c++)
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if constexpr (BIASED)                         // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p++)
-#pragma unroll
-                        for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
-                            }
-                if constexpr (REDUCED)                        // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p += 2)
-#pragma unroll
-                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
-                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
-                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
-                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
-                        }
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-#pragma unroll
-                for (int p = 0; p < PLANES; p++) {
-                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
-                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
-#pragma unroll
-                    for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
-                                const int px = r * CHUNK_WIDTH + i * 8 + column;
-#pragma unroll
-                                for (int m = 0; m < WARPS_N; m++)
-                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
-                            }
-                        }
-                }
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-    }
-    if constexpr (FRAGMENTS) fragments.finish();
-}
-constexpr int VECTOR = 1;
-constexpr int VECTOR_PIXELS = 1;
-constexpr int LANES_W = 8;
-constexpr int ROWS = 16;
-constexpr int TURNS = 1;
-constexpr int PHASE_CHANNELS = 64;
-constexpr int ITEMS = 4;
-constexpr int BATCH = 4;
-constexpr int BATCHES = 1;
-constexpr int ROW_STEP = 16;
-constexpr int WRITERS = 2;
-constexpr int CHUNK_OUTER = 1;
-constexpr int PHASES_W = 1;
-__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
-// The first row of a phase in the chunk, −1 where it has no taps.
-static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
-    return outer < 1 ? outer * 0 + w * 0 : -1;
-}
-template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
-    tf_vector<S, N> whole;
-#pragma unroll
-    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
-    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
-    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
-    else *(tf_vector<S, N>*)to = whole;
-}
-// A table's entries for the thread's rows.
-static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
-#pragma unroll
-    for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
-}
-
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
-    REAL* image_table = slots + 0;
-    REAL* exchange = slots + 0;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 4) == 0 && 4 <= 16;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int wg = 0; wg < WRITERS; wg++)
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++) {
-            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
-            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
-            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
-            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
-            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column / PHASES_W, w_phase = column % PHASES_W;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
-#pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    if (count <= 0) continue;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v27[BATCH][VECTOR];
-                        const int row = row_of(q, w_phase);
-                        const REAL* from = chunk + row * PITCH + px;
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++) v27[i][0] = from[CHUNK_ROW(i) * PITCH];
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-#pragma unroll
-                            for (int i = 0; i < BATCH; i++, to += step) {
-                                if (!CHANNEL_OK(i)) continue;
-#pragma unroll
-                                for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v27[i][e]);
-                            }
-                        }
-                    }
-                }
-            }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    __shared__ Barriers b;
-    const int t = threadIdx.x;
-    const Operands operands{y0, ys0};
-    if (t == 0) {
-        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
-        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
-        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
-        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
-        barrier_fence();
-    }
-    TF_SEQUENCE();
-    __syncthreads();
-    const int role = __shfl_sync(~0u, t / 128, 0);
-    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
-    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
-    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
-}
-""", []
-
-KERNELS["library"] = "tf_library0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+KERNELS["library"] = "tf_library0", SHARED_1 + "\n\n" + SHARED_2 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_library0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int count0, int count1, tf_divisor d0, tf_divisor d1) {
     TF_SEQUENCE();
@@ -2908,7 +1224,7 @@ PLANS = {
         ],
     ),
     "forward_training": (
-        82432, [(torch.float32, (16, 1), (1, 1)), (torch.float32, (16, 64, 1, 1), (64, 1, 1, 1))],
+        82688, [(torch.float32, (16, 1), (1, 1)), (torch.float32, (16, 64, 1, 1), (64, 1, 1, 1)), (torch.float32, (16, 128, 1, 1), (128, 1, 1, 1)), (torch.float32, (16, 1, 1, 1), (1, 1, 1, 1))],
         [
             # box sums[16,64,1,1], 4 x 4 B loads, 4 chunks, 1 cells
             launch("moments", 4096, 256, 0, [leaf(0), work(33280), 4, 64, 16, 256, 16777216, 262144, 1024, raw("0100000002000000"),
@@ -2916,62 +1232,35 @@ PLANS = {
             # taps[1,64,128,1,1], add[1,128,1,1]
             launch("prepare", 33, 256, 0, [leaf(1), work(0), leaf(2), leaf(3), work(32768), 8192, 128, 1, 1, 1, 128, 1, 1, 1, 33, 32, 0, 32], early=True),
             # box_sums[16,64,1,1], add[16,128,1,1]
-            launch("moments_tail_3", 260, 256, 0, [work(33280), out(1), work(0), work(32768), work(66048), 64, 1024, 128, 260, 4, 0, 1024,
-                4, 2048], early=True),
-            # mul[16,1,1,1]
-            launch("moments_tail_2", 2, 256, 0, [work(66048), out(0), 128, 2, 16], early=True),
+            launch("moments_tail_3", 260, 256, 0, [work(33280), out(1), work(0), work(32768), out(2), work(66048), 64, 1024, 128, 260, 4,
+                0, 1024, 4, 2048], early=True),
+            # logsumexp[16,1,1,1], mul[16,1,1,1] in 2 stages
+            launch("moments_tail_4", 2, 256, 0, [work(66048), out(3), work(82432), work(82432), out(0), 128, 2, 16, 1, 16], cluster=2, early=True),
         ],
     ),
     "forward_gradients": (
-        140032, [(torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128, 1, 1), (1, 1, 1))],
+        73728, [(torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128, 1, 1), (1, 1, 1))],
         [
-            # add[1,128,1,1], pack weights
-            launch("prepare_2", 9, 256, 0, [leaf(2), leaf(3), work(0), work(8960), leaf(1), 128, 1, 1, 1, 9, 1, 0, 1]),
-            # mul[16,1]
-            launch("pointwise", 1, 256, 0, [leaf(4), work(512), 1, 16]),
-            # dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
-            launch("dense", 16, 512, 93184, [leaf(5), work(8960),
-                raw("10000000010000000100000001000000100000000100000001000000010000001000000001000000010000000100000010000000"),
-                raw("40000000000000000100000000000000000000000000000001000000000000000100000000000000"), work(0),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
-                raw("01000000000000000000000000000000000000000000000000000000000000000000000000000000"), work(768),
-                raw("80000000000000000100000000000000000000000000000001000000000000000100000000000000"), work(74496),
-                boxes(leaf(5), 7, 0, (64, 1, 1, 1, 16), (16, 16, 16, 256), (4, 2, 1, 1, 1))], early=True),
-            # sum[1,128,1,1]
-            launch("dense_tail", 1, 256, 0, [work(74496), out(2), out(1), 16, 128, 1, 128], early=True),
+            # sum[1,128,1,1], mul[16,128,1,1]
+            launch("pointwise", 9, 256, 0, [leaf(4), leaf(6), leaf(7), out(2), out(1), work(0), 16, 128, 9, 1, 0, 128, 1, 2048]),
             # correlate[1,64,128,1,1], taps[1,64,128,3,3] in 2 stages
-            launch("correlate", 8, 256, 0, [leaf(5), work(768), work(74496), work(74496), out(0), 128, 16, 64, 8192, 3, 73728, 1152, 9, 32,
+            launch("correlate", 8, 256, 0, [leaf(5), work(0), work(8192), work(8192), out(0), 128, 16, 64, 8192, 3, 73728, 1152, 9, 32,
                 8192, 288, 73728, raw("0100000007000000"), raw("5655555502000000")], cluster=8),
         ],
     ),
     "forward_gradients_2": (
-        209664, [(torch.float32, (16, 64, 512, 512), (16777216, 262144, 512, 1)), (torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128, 1, 1), (1, 1, 1))],
+        110592, [(torch.float32, (16, 64, 512, 512), (16777216, 262144, 512, 1)), (torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128, 1, 1), (1, 1, 1))],
         [
-            # add[1,128,1,1], pack weights, pack weights
-            launch("prepare_3", 17, 256, 0, [leaf(2), leaf(3), work(0), work(13056), leaf(1), work(78592), 128, 1, 1, 1, 17, 1, 0, 9, 1, 9]),
-            # mul[16,1]
-            launch("pointwise", 1, 256, 0, [leaf(4), work(512), 1, 16]),
-            # dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
-            launch("dense", 16, 512, 93184, [leaf(5), work(13056),
-                raw("10000000010000000100000001000000100000000100000001000000010000001000000001000000010000000100000010000000"),
-                raw("40000000000000000100000000000000000000000000000001000000000000000100000000000000"), work(0),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
-                raw("01000000000000000000000000000000000000000000000000000000000000000000000000000000"), work(768),
-                raw("80000000000000000100000000000000000000000000000001000000000000000100000000000000"), work(144128),
-                boxes(leaf(5), 7, 0, (64, 1, 1, 1, 16), (16, 16, 16, 256), (4, 2, 1, 1, 1))], early=True),
-            # sum[1,128,1,1]
-            launch("dense_tail", 1, 256, 0, [work(144128), out(3), out(2), 16, 128, 1, 128], early=True),
-            # dense tiles: run 1x1x1x1 runs 2x1x1x1 split pixels bundles 1 k_steps 4 stages 4 raw 2x8 resident chunks 4x8 stores 1 registers 64/96/176
-            launch("dense_2", 8, 512, 88576, [work(768), work(78592),
-                raw("10000000010000000100000001000000100000000100000001000000010000000800000001000000010000000100000008000000"),
-                raw("80000000000000000100000000000000000000000000000001000000000000000100000000000000"), work(8960),
-                raw("40000000000000000100000000000000000000000000000001000000000000000100000000000000"),
-                boxes(work(768), 7, 0, (128, 1, 1, 1, 16), (16, 16, 16, 512), (4, 2, 1, 1, 2))], early=True),
+            # permute[1,128,64,1,1]
+            launch("prepare_2", 32, 256, 0, [leaf(1), work(8192), 8192, 64, 1, 1, 1, 32]),
+            # sum[1,128,1,1], mul[16,128,1,1], lattice[16,64,1,1]
+            launch("pointwise_2", 137, 256, 0, [leaf(4), leaf(6), leaf(7), out(3), out(2), work(0), work(8192), work(40960), 16, 128, 64,
+                137, 1, 0, 128, 9, 1, 2048, 9, 1024]),
             # correlate[1,64,128,1,1], taps[1,64,128,3,3] in 2 stages
-            launch("correlate", 8, 256, 0, [leaf(5), work(768), work(144128), work(144128), out(1), 128, 16, 64, 8192, 3, 73728, 1152, 9,
-                32, 8192, 288, 73728, raw("0100000007000000"), raw("5655555502000000")], cluster=8),
+            launch("correlate", 8, 256, 0, [leaf(5), work(0), work(45056), work(45056), out(1), 128, 16, 64, 8192, 3, 73728, 1152, 9, 32,
+                8192, 288, 73728, raw("0100000007000000"), raw("5655555502000000")], cluster=8),
             # box_spread[16,64,512,512]
-            launch("library", 262144, 256, 0, [work(8960), out(0), 128, 512, 511, 64, 16777216, 262144, 262144, 67108864,
+            launch("library", 262144, 256, 0, [work(40960), out(0), 128, 512, 511, 64, 16777216, 262144, 262144, 67108864,
                 raw("0100000007000000"), raw("0100000009000000")]),
         ],
     ),
@@ -2992,7 +1281,7 @@ CALLS = [
 
 # The tensors of each region that its gradients read.
 SAVED = {
-    "forward": [1, 2, 3],
+    "forward": [1],
 }
 # Of each plan for gradients: the strides in which it takes those of results.
 GRADIENTS = {

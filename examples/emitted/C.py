@@ -752,9 +752,9 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
 
 // The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
 // the other warps transpose them.
-constexpr int TRANSPOSERS = LOADERS - 32;"""
+constexpr int TRANSPOSERS = LOADERS - 32;
 
-SHARED_9 = r"""// Words of a raw box: one pixel or two.
+// Words of a raw box: one pixel or two.
 constexpr int WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
 constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
@@ -767,9 +767,9 @@ static __device__ __forceinline__ int in_patch(int raw) {
     const int d = q % (EXTENT_D * ADVANCE_D), n = q / (EXTENT_D * ADVANCE_D);
     const int sub = (d % ADVANCE_D * ADVANCE_H + h % ADVANCE_H) * ADVANCE_W + w % ADVANCE_W;
     return (((sub * EXTENT_N + n) * EXTENT_D + d / ADVANCE_D) * EXTENT_H + h / ADVANCE_H) * EXTENT_W + w / ADVANCE_W;
-}"""
+}
 
-SHARED_10 = r"""// Which of a thread's words lie inside the image; boxes begin on 16 bytes, so the two pixels of a word lie on the same side.
+// Which of a thread's words lie inside the image; boxes begin on 16 bytes, so the two pixels of a word lie on the same side.
 static __device__ __forceinline__ unsigned words_inside(const Place& at, const Sizes& s, int t) {
     unsigned inside = 0;
 #pragma unroll
@@ -782,9 +782,9 @@ static __device__ __forceinline__ unsigned words_inside(const Place& at, const S
 
 // Channels are those of the tile's group: which it has, and where they begin.
 static __device__ __forceinline__ bool group_has(int channel) { return CIN % STAGE_CHANNELS == 0 || channel < CIN; }
-static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }"""
+static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }
 
-SHARED_11 = r"""// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
+// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
 // reads something for every channel, one vector after another, so that it is read once for all pixels.
 static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
     constexpr int CHANNELS = PROLOGUE ? LANES : PIECE * LANES, TURNS = WORD_TURNS;
@@ -872,9 +872,9 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
         if (++slot == RING) { slot = 0; turn++; }
         if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
-}"""
+}
 
-SHARED_12 = r"""static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes, const Operands& operands, int t) {
+static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes, const Operands& operands, int t) {
     if (t >= TRANSPOSERS) {
         if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
         return;
@@ -953,7 +953,7 @@ static __device__ __forceinline__ int quad_blocks(int quad, int c) {
     return max(0, min(min(4, RUN_PIXELS / 8 - quad_first(quad, c)), min(CHUNK_WIDTH / 8, (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8) - quad % QUADS_A_ROW * 4));
 }"""
 
-SHARED_13 = r"""#ifdef __CUDACC__
+SHARED_9 = r"""#ifdef __CUDACC__
 // True in every thread of a warpgroup where it is in all of them.
 TF_PTX bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -986,14 +986,14 @@ static __device__ __forceinline__ void product(float (&d)[36], unsigned long lon
 #endif
 }"""
 
-SHARED_14 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+SHARED_10 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 __device__ const int tf_table_6[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120, 119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113, 113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106, 106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99, 99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91, 91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82, 82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74, 74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65, 65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57, 57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48, 48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40, 40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31, 31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23, 23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
 __device__ const int tf_table_7[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};"""
 
-SHARED_15 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+SHARED_11 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // WG: which of the texts; `warpgroup`: which of the two that take the role.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
@@ -1154,9 +1154,9 @@ static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b
 // Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
 static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
     const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 7680);
-    REAL* image_table = slots + 896;
-    REAL* exchange = slots + 896;
+    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 8192);
+    REAL* image_table = slots + 1024;
+    REAL* exchange = slots + 1024;
     int exchange_turn = 0;
     const int lane_column = t % LANES_W, lane_row = t / LANES_W;
     constexpr int COLUMNS_AT_ONCE = LANES_W;
@@ -1196,27 +1196,27 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                     const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
                     const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                     for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v11[BATCH][VECTOR];
+                        REAL v9[BATCH][VECTOR];
 #pragma unroll
                         for (int i = 0; i < BATCH; i++)
 #pragma unroll
                         for (int f = 0; f < PHASES_W; f++) {
                             if (row_of(q, f) < 0) {
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v11[i][p * PHASES_W + f] = 0.f;
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v9[i][p * PHASES_W + f] = 0.f;
                             } else {
                                 const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v11[i][p * PHASES_W + f] = in.lane[p];
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v9[i][p * PHASES_W + f] = in.lane[p];
                             }
                         }
-                        REAL r10[BATCH];
-                        load_rows(r10, table + 0 + group * COUT + CHANNEL(0));
+                        REAL r8[BATCH];
+                        load_rows(r8, table + 0 + group * COUT + CHANNEL(0));
 #pragma unroll
                         for (int i = 0; i < BATCH; i++)
 #pragma unroll
                         for (int e = 0; e < VECTOR; e++)
-                        v11[i][e] += r10[i];
+                        v9[i][e] += r8[i];
                         if (count > 0) {
                             const long long step = ROW_STEP * operands.ys0.c;
                             float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
@@ -1224,14 +1224,14 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v11[i]);
+                                    store_vector<VECTOR>(to, v9[i]);
                                 }
                             } else {
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v11[i][e]);
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v9[i][e]);
                                 }
                             }
                         }
@@ -1247,7 +1247,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                                     part[i] = 0.f;
                                     if (i >= BATCH) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += v11[i][e];
+                                    for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += v9[i][e];
                                 }
                                 join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });
 #pragma unroll
@@ -1255,18 +1255,18 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                                     const int i = own_row + j;
                                     if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
                                     const int channel = group * COUT + CHANNEL(i);
-                                    if (slots[128 + channel] == 0.f && valid > 0) slots[512 + channel] = part[j] / (REAL)valid, slots[640 + channel] = slots[768 + channel] = 0.f;
+                                    if (slots[128 + channel] == 0.f && valid > 0) slots[640 + channel] = part[j] / (REAL)valid, slots[768 + channel] = slots[896 + channel] = 0.f;
                                 }
                                 __syncwarp();
                             }
-                            load_rows(pivot, &slots[512 + group * COUT + CHANNEL(0)]);
+                            load_rows(pivot, &slots[640 + group * COUT + CHANNEL(0)]);
 #pragma unroll
                             for (int i = 0; i < STAT_ROWS; i++) {
                                 part[i] = squares[i] = 0.f;
                                 if (i >= BATCH) continue;
 #pragma unroll
                                 for (int e = 0; e < VECTOR; e++) if (VALID(e)) {
-                                    const REAL d = v11[i][e] - pivot[i];
+                                    const REAL d = v9[i][e] - pivot[i];
                                     part[i] += d;
                                     squares[i] += d * d;
                                 }
@@ -1278,9 +1278,11 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                                 const int i = own_row + j;
                                 if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
                                 const int channel = group * COUT + CHANNEL(i);
-                                slots[128 + channel] += (REAL)valid; add_with_rest(slots[256 + channel], slots[640 + channel], part[j]); add_with_rest(slots[384 + channel], slots[768 + channel], squares[j]);
+                                slots[128 + channel] += (REAL)valid; add_with_rest(slots[256 + channel], slots[768 + channel], part[j]); add_with_rest(slots[384 + channel], slots[896 + channel], squares[j]);
                             }
                             __syncwarp();
+                        }
+                        {
                         }
                     }
                 }
@@ -1297,30 +1299,34 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #undef VALID
             barrier_arrive(shared_address(&b.chunk_empty[slot]));
         }
-    }
-    barrier_named(2 + store_group, 128);
-    for (int c = t; c < 128; c += 128) {
-        {
-            const REAL n = slots[128 + c], sum = slots[256 + c] + slots[640 + c], pivot = slots[512 + c], share = n > 0 ? sum / n : (REAL)0;
-            operands.partial[(1ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n;
-            operands.partial[(2ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? pivot + share : (REAL)0;
-            operands.partial[(3ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? tf_max(slots[384 + c] + slots[768 + c] - sum * share, (REAL)0) : (REAL)0;
-            operands.partial[(0ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+        barrier_named(2 + store_group, 128);
+        for (int c = t; c < 128; c += 128) {
+            {
+                const REAL n = slots[128 + c], sum = slots[256 + c] + slots[768 + c], pivot = slots[640 + c], share = n > 0 ? sum / n : (REAL)0;
+                operands.partial[(1ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n;
+                operands.partial[(2ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? pivot + share : (REAL)0;
+                operands.partial[(3ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? tf_max(slots[384 + c] + slots[896 + c] - sum * share, (REAL)0) : (REAL)0;
+                operands.partial[(0ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+                operands.partial[(4ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+            }
+            slots[0 + c] = 0.f;
+            slots[128 + c] = 0.f;
+            slots[256 + c] = 0.f;
+            slots[384 + c] = 0.f;
+            slots[512 + c] = 0.f;
         }
+        barrier_named(2 + store_group, 128);
     }
-    barrier_named(2 + store_group, 128);
 }"""
 
-SHARED_16 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+SHARED_12 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-__device__ const int tf_table_6[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120, 119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113, 113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106, 106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99, 99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91, 91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82, 82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74, 74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65, 65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57, 57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48, 48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40, 40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31, 31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23, 23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
-__device__ const int tf_table_7[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
-__device__ const int tf_table_11[] = {124, 124, 123, 123, 122, 122, 121, 121, 120, 120, 119, 119, 118, 118, 117, 117, 116, 116, 115, 115, 114, 114, 113, 113, 112, 112, 111, 111, 110, 110, 109, 109, 108, 108, 107, 107, 106, 106, 105, 105, 104, 104, 103, 103, 102, 102, 101, 101, 100, 100, 99, 99, 98, 98, 97, 97, 96, 96, 95, 95, 94, 94, 93, 93, 92, 92, 91, 91, 90, 90, 89, 89, 88, 88, 87, 87, 86, 86, 85, 85, 84, 84, 83, 83, 82, 82, 81, 81, 80, 80, 79, 79, 78, 78, 77, 77, 76, 76, 75, 75, 74, 74, 73, 73, 72, 72, 71, 71, 70, 70, 69, 69, 68, 68, 67, 67, 66, 66, 65, 65, 64, 64, 63, 63, 62, 62, 61, 61, 60, 60, 59, 59, 58, 58, 57, 57, 56, 56, 55, 55, 54, 54, 53, 53, 52, 52, 51, 51, 50, 50, 49, 49, 48, 48, 47, 47, 46, 46, 45, 45, 44, 44, 43, 43, 42, 42, 41, 41, 40, 40, 39, 39, 38, 38, 37, 37, 36, 36, 35, 35, 34, 34, 33, 33, 32, 32, 31, 31, 30, 30, 29, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24, 23, 23, 22, 22, 21, 21, 20, 20, 19, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0};
-__device__ const int tf_table_12[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};"""
+__device__ const int tf_table_1[] = {124, 124, 123, 123, 122, 122, 121, 121, 120, 120, 119, 119, 118, 118, 117, 117, 116, 116, 115, 115, 114, 114, 113, 113, 112, 112, 111, 111, 110, 110, 109, 109, 108, 108, 107, 107, 106, 106, 105, 105, 104, 104, 103, 103, 102, 102, 101, 101, 100, 100, 99, 99, 98, 98, 97, 97, 96, 96, 95, 95, 94, 94, 93, 93, 92, 92, 91, 91, 90, 90, 89, 89, 88, 88, 87, 87, 86, 86, 85, 85, 84, 84, 83, 83, 82, 82, 81, 81, 80, 80, 79, 79, 78, 78, 77, 77, 76, 76, 75, 75, 74, 74, 73, 73, 72, 72, 71, 71, 70, 70, 69, 69, 68, 68, 67, 67, 66, 66, 65, 65, 64, 64, 63, 63, 62, 62, 61, 61, 60, 60, 59, 59, 58, 58, 57, 57, 56, 56, 55, 55, 54, 54, 53, 53, 52, 52, 51, 51, 50, 50, 49, 49, 48, 48, 47, 47, 46, 46, 45, 45, 44, 44, 43, 43, 42, 42, 41, 41, 40, 40, 39, 39, 38, 38, 37, 37, 36, 36, 35, 35, 34, 34, 33, 33, 32, 32, 31, 31, 30, 30, 29, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24, 23, 23, 22, 22, 21, 21, 20, 20, 19, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0};
+__device__ const int tf_table_2[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};"""
 
-SHARED_17 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+SHARED_13 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // WG: which of the texts; `warpgroup`: which of the two that take the role.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
@@ -1494,18 +1500,18 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                     const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                     if (count <= 0) continue;
                     for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v50[BATCH][VECTOR];
+                        REAL v43[BATCH][VECTOR];
 #pragma unroll
                         for (int i = 0; i < BATCH; i++)
 #pragma unroll
                         for (int f = 0; f < PHASES_W; f++) {
                             if (row_of(q, f) < 0) {
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v50[i][p * PHASES_W + f] = 0.f;
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v43[i][p * PHASES_W + f] = 0.f;
                             } else {
                                 const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v50[i][p * PHASES_W + f] = in.lane[p];
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v43[i][p * PHASES_W + f] = in.lane[p];
                             }
                         }
                         if (count > 0) {
@@ -1515,14 +1521,14 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v50[i]);
+                                    store_vector<VECTOR>(to, v43[i]);
                                 }
                             } else {
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v50[i][e]);
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v43[i][e]);
                                 }
                             }
                         }
@@ -2290,7 +2296,7 @@ static __device__ __forceinline__ void product(float (&d)[72], unsigned long lon
 struct Operands {
     const float* r0; Strides rs0;
     REAL* partial;
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+};""" + "\n\n" + SHARED_8 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 288, 289, 290, 291, 292, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 576, 577, 578, 579, 580, 612, 613, 614, 615, 616, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 864, 865, 866, 867, 868, 900, 901, 902, 903, 904, 936, 937, 938, 939, 940, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1152, 1153, 1154, 1155, 1156, 1188, 1189, 1190, 1191, 1192, 1224, 1225, 1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -3140,12 +3146,12 @@ static __device__ __forceinline__ int slab_first(int, int slab) { return min(sla
 static __device__ __forceinline__ int slab_count(int) { return 25; }
 constexpr bool SKIPS = true;
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
-static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_13 + "\n\n" + SHARED_7 + r"""
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_9 + "\n\n" + SHARED_7 + r"""
 
 struct Operands {
     const float* r0; Strides rs0;
     REAL* partial;
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+};""" + "\n\n" + SHARED_8 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -3395,91 +3401,6 @@ for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((
 }
 """, []
 
-KERNELS["moments_tail_3"] = "tf_moments_tail0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
-
-typedef int tf_index;
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
-extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, double* p2, const double* p3, const float* p4, double* p5, int n0, int n1, int n2, int n3, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7) {
-    __shared__ double tf_shared[256];
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < count3) {
-                const tf_index i3 = (t2 / 64);
-                const tf_index i4 = (t2 - (i3 * 64));
-                double a5 = 0.0;
-                for (tf_index r6 = 0; r6 < 2; ++r6) {
-                    const double v7 = (double)p0[(((i3 * n0) + i4) + (r6 * n1))];
-                    a5 += (v7);
-                }
-                const double v8 = (double)(a5);
-                tf_store(p1 + ((i3 * n0) + i4), v8);
-            }
-        }
-        else  {
-            const int block9 = block0 - count4;
-            const tf_index t10 = (tf_index)block9 * 256 + threadIdx.x;
-            if (t10 < count5) {
-                double a11 = 0.0;
-                for (tf_index r12 = 0; r12 < n2; ++r12) {
-                    double a13 = 0.0;
-                    for (tf_index r14 = 0; r14 < 2; ++r14) {
-                        const double v15 = (double)p0[(((r12 * n0) + t10) + (r14 * n1))];
-                        a13 += (v15);
-                    }
-                    const double v16 = (double)(a13);
-                    a11 += (v16);
-                }
-                const double v17 = (double)(a11 / (double)n2);
-                tf_store(p2 + t10, v17);
-            }
-        }
-    }
-    TF_CLUSTER_BARRIER();
-    for (int block18 = blockIdx.x; block18 < count6; block18 += gridDim.x) {
-         {
-            const int lane19 = threadIdx.x % 8;
-            const int slice20 = threadIdx.x / 8;
-            const tf_index o21 = (tf_index)block18 * 8 + lane19;
-            const tf_index o22 = min(o21, (tf_index)(count7 - 1));
-            double a23 = 0.0;
-            #pragma unroll 4
-            for (tf_index t24 = slice20; t24 < 64; t24 += 32) {
-                const double v25 = tf_load<double>(p3 + t24);
-                const float v26 = tf_load<float>(p4 + ((t24 * 128) + o22));
-                a23 += ((double)v25 * (double)v26);
-            }
-            const int s27 = slice20 * 8 + lane19;
-            tf_shared[s27] = (double)a23;
-            __syncthreads();
-            for (int half28 = 16; half28 > 0; half28 /= 2) {
-                if (slice20 < half28) {
-                    const int s29 = s27 + half28 * 8;
-                    a23 += (tf_shared[s29]);
-                    tf_shared[s27] = (double)a23;
-                }
-                __syncthreads();
-            }
-            if (slice20 == 0 && o21 < count7) {
-                const double v30 = (double)a23;
-                const double v31 = v30 * 3.8580246913580246e-05;
-                tf_store(p5 + o22, v31);
-            }
-            __syncthreads();
-        }
-    }
-}
-""", []
-
 KERNELS["prepare_3"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
@@ -3489,7 +3410,7 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_14 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_10 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
     TF_SEQUENCE();
@@ -3526,51 +3447,6 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
                 }
                 const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
                 *(uint4*)(p2 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
-            }
-        }
-    }
-}
-""", []
-
-KERNELS["pointwise"] = "tf_pointwise0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
-
-typedef int tf_index;
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, float* p2, float* p3, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5) {
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < count3) {
-                const tf_index i3 = (t2 / 128);
-                const tf_index i4 = (t2 - (i3 * 128));
-                const float v5 = tf_load<float>(p0 + ((i3 * n0) + i4));
-                const float v6 = v5 * 3.85802487e-05f;
-                tf_store(p1 + ((i3 * n0) + i4), v6);
-            }
-        }
-        else  {
-            const int block7 = block0 - count4;
-            const tf_index t8 = (tf_index)block7 * 256 + threadIdx.x;
-            if (t8 < count5) {
-                double a9 = 0.0;
-                for (tf_index r10 = 0; r10 < n1; ++r10) {
-                    const float v11 = tf_load<float>(p0 + ((r10 * n0) + t8));
-                    const float v12 = v11 * 3.85802487e-05f;
-                    a9 += (double)(v12);
-                }
-                const double v13 = (double)(a9);
-                const double v14 = v13 * 25920.0;
-                tf_store(p2 + t8, v14);
-                tf_store(p3 + t8, v14);
             }
         }
     }
@@ -3677,7 +3553,7 @@ constexpr int CHUNKS_AT = 217344;
 constexpr int AHEAD_AT = 221440;
 constexpr int AHEAD_BYTES = 0;
 constexpr int TABLES_AT = 221440;
-constexpr int PLACES_AT = 230144;
+constexpr int PLACES_AT = 230656;
 constexpr int HELD_VALUES = 32;
 constexpr bool RESIDENT = false;
 constexpr bool JOINT = false;
@@ -3735,7 +3611,7 @@ struct Operands {
     const float* r0; Strides rs0;
     float* y0; Strides ys0;
     REAL* partial;
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+};""" + "\n\n" + SHARED_8 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 468, 469, 470, 471, 472, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 756, 757, 758, 759, 760, 792, 793, 794, 795, 796, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1044, 1045, 1046, 1047, 1048, 1080, 1081, 1082, 1083, 1084, 1116, 1117, 1118, 1119, 1120, 1296, 1297, 1298, 1299, 1300, 1332, 1333, 1334, 1335, 1336, 1368, 1369, 1370, 1371, 1372, 1404, 1405, 1406, 1407, 1408, 1440, 1441, 1442, 1443, 1444};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -3777,7 +3653,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_15 + r"""
+};""" + "\n\n" + SHARED_11 + r"""
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -3796,10 +3672,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const E
     fence_proxy();
     TF_SEQUENCE();
 for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[0 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[128 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[256 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[384 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[0 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[128 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[256 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[384 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[512 + c] = 0.f;
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
@@ -3819,7 +3696,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0, float* p1, const float* __restrict__ p2, float* p3, float* p4, const float* p5, float* p6, const float* p7, float* p8, int n0, int n1, int n2, int n3, int count0, int count1, int count2, int count3, int count4, int count5) {
+extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0, double* p1, const float* p2, float* p3, float* p4, double* p5, const float* p6, float* p7, double* p8, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8) {
     __shared__ double tf_shared[1024];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -3882,65 +3759,514 @@ extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0
             }
             if (slice3 == 0 && o4 < count3) {
                 const double v24 = (double)(tf_max((a9 - a8 * a8 / (double)n3), 0.0) / tf_max((double)n3 - 0.0, 0.0));
-                const double v25 = v24 + 1.0000000000000001e-05;
-                const double v26 = tf_rsqrt(v25);
-                tf_store(p1 + o5, v26);
-                const float v27 = tf_load<float>(p2 + o5);
-                const double v28 = v26 * (double)v27;
-                tf_store(p3 + o5, v28);
-                const double v29 = v26 * v26;
-                const double v30 = v29 * v26;
-                const double v31 = v30 * (-0.5);
-                tf_store(p4 + o5, v31);
-                const float v32 = tf_load<float>(p5 + o5);
-                const double v33 = (double)v32 * v28;
-                const double v34 = -v33;
-                const double v35 = v34 * 2.4112654320987654e-06;
-                tf_store(p6 + o5, v35);
+                tf_store(p1 + o5, v24);
+            }
+            __syncthreads();
+        }
+        else if (block0 < count4) {
+            const int block25 = block0 - count5;
+            const int lane26 = threadIdx.x % 8;
+            const int slice27 = threadIdx.x / 8;
+            const tf_index o28 = (tf_index)block25 * 8 + lane26;
+            const tf_index o29 = min(o28, (tf_index)(count6 - 1));
+            double a30 = 0.0;
+            for (tf_index t31 = 0; t31 < n0; t31 += 256) {
+                const tf_index t34 = t31 + slice27;
+                double r33[8][1];
+                #pragma unroll
+                for (int u32 = 0; u32 < 8; ++u32) {
+                    const tf_index t35 = min(t34 + u32 * 32, (tf_index)(n0 - 1));
+                    const double v36 = (double)p2[(o29 + (t35 * n1))];
+                    r33[u32][0] = v36;
+                }
+                __syncthreads();
+                #pragma unroll
+                for (int u32 = 0; u32 < 8; ++u32) {
+                    const bool b37 = t34 + u32 * 32 < n0;
+                    if (b37) {
+                        a30 += (r33[u32][0]);
+                    }
+                }
+            }
+            const int s38 = slice27 * 8 + lane26;
+            tf_shared[s38] = (double)a30;
+            __syncthreads();
+            for (int half39 = 16; half39 > 0; half39 /= 2) {
+                if (slice27 < half39) {
+                    const int s40 = s38 + half39 * 8;
+                    a30 += (tf_shared[s40]);
+                    tf_shared[s38] = (double)a30;
+                }
+                __syncthreads();
+            }
+            if (slice27 == 0 && o28 < count6) {
+                const double v41 = (double)(a30 / (double)n3);
+                tf_store(p3 + o29, v41);
+                tf_store(p4 + o29, v41);
+                tf_store(p5 + o29, v41);
             }
             __syncthreads();
         }
         else  {
-            const int block36 = block0 - count4;
-            const int lane37 = threadIdx.x % 8;
-            const int slice38 = threadIdx.x / 8;
-            const tf_index o39 = (tf_index)block36 * 8 + lane37;
-            const tf_index o40 = min(o39, (tf_index)(count5 - 1));
-            double a41 = 0.0;
-            for (tf_index t42 = 0; t42 < n0; t42 += 256) {
-                const tf_index t45 = t42 + slice38;
-                double r44[8][1];
+            const int block42 = block0 - count7;
+            const int lane43 = threadIdx.x % 8;
+            const int slice44 = threadIdx.x / 8;
+            const tf_index o45 = (tf_index)block42 * 8 + lane43;
+            const tf_index o46 = min(o45, (tf_index)(count8 - 1));
+            const tf_index i47 = (o46 / 128);
+            const tf_index i48 = (o46 - (i47 * 128));
+            double a49 = 0.0;
+            for (tf_index t50 = 0; t50 < n5; t50 += 256) {
+                const tf_index t53 = t50 + slice44;
+                double r52[8][1];
                 #pragma unroll
-                for (int u43 = 0; u43 < 8; ++u43) {
-                    const tf_index t46 = min(t45 + u43 * 32, (tf_index)(n0 - 1));
-                    const double v47 = (double)p7[(o40 + (t46 * n1))];
-                    r44[u43][0] = v47;
+                for (int u51 = 0; u51 < 8; ++u51) {
+                    const tf_index t54 = min(t53 + u51 * 32, (tf_index)(n5 - 1));
+                    const double v55 = (double)p6[(((i47 * n4) + i48) + (t54 * n1))];
+                    r52[u51][0] = v55;
                 }
                 __syncthreads();
                 #pragma unroll
-                for (int u43 = 0; u43 < 8; ++u43) {
-                    const bool b48 = t45 + u43 * 32 < n0;
-                    if (b48) {
-                        a41 += (r44[u43][0]);
+                for (int u51 = 0; u51 < 8; ++u51) {
+                    const bool b56 = t53 + u51 * 32 < n5;
+                    if (b56) {
+                        a49 += (r52[u51][0]);
                     }
                 }
             }
-            const int s49 = slice38 * 8 + lane37;
-            tf_shared[s49] = (double)a41;
+            const int s57 = slice44 * 8 + lane43;
+            tf_shared[s57] = (double)a49;
             __syncthreads();
-            for (int half50 = 16; half50 > 0; half50 /= 2) {
-                if (slice38 < half50) {
-                    const int s51 = s49 + half50 * 8;
-                    a41 += (tf_shared[s51]);
-                    tf_shared[s49] = (double)a41;
+            for (int half58 = 16; half58 > 0; half58 /= 2) {
+                if (slice44 < half58) {
+                    const int s59 = s57 + half58 * 8;
+                    a49 += (tf_shared[s59]);
+                    tf_shared[s57] = (double)a49;
                 }
                 __syncthreads();
             }
-            if (slice38 == 0 && o39 < count5) {
-                const double v52 = (double)(a41 / (double)n3);
-                tf_store(p8 + o40, v52);
+            if (slice44 == 0 && o45 < count8) {
+                const double v60 = (double)(a49 / (double)n6);
+                tf_store(p7 + ((i47 * n1) + i48), v60);
+                tf_store(p8 + ((i47 * n1) + i48), v60);
             }
             __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["dense_tail_3"] = "tf_dense_tail1", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_dense_tail1(const double* p0, float* p1, float* p2, const double* p3, const double* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7, int n0, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const double v3 = tf_load<double>(p0 + t2);
+                const double v4 = v3 + 1.0000000000000001e-05;
+                const double v5 = tf_rsqrt(v4);
+                tf_store(p1 + t2, v5);
+            }
+        }
+        else if (block0 < count4) {
+            const int block6 = block0 - count5;
+            const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
+            if (t7 < count6) {
+                const double v8 = tf_load<double>(p0 + t7);
+                const double v9 = v8 * 1.0000024112712462;
+                tf_store(p2 + t7, v9);
+            }
+        }
+        else  {
+            const int block10 = block0 - count7;
+            const tf_index t11 = (tf_index)block10 * 256 + threadIdx.x;
+            if (t11 < count8) {
+                const tf_index i12 = (t11 / 128);
+                const tf_index i13 = (t11 - (i12 * 128));
+                const double v14 = tf_load<double>(p3 + ((i12 * n0) + i13));
+                const double v15 = tf_load<double>(p4 + i13);
+                const double v16 = v14 - v15;
+                const double v17 = tf_load<double>(p0 + i13);
+                const double v18 = v17 + 1.0000000000000001e-05;
+                const double v19 = tf_rsqrt(v18);
+                const float v20 = tf_load<float>(p5 + i13);
+                const double v21 = v19 * (double)v20;
+                const double v22 = v16 * v21;
+                const float v23 = tf_load<float>(p6 + i13);
+                const double v24 = v22 + (double)v23;
+                tf_store(p7 + ((i12 * n0) + i13), v24);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["prepare_4"] = "tf_prepare0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_10 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v3 = tf_load<float>(p0 + t2);
+                const float v4 = v3 * real0;
+                tf_store(p1 + (t2 * n0), v4);
+            }
+        }
+        else  {
+            const int block5 = block0 - count3;
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int SEGMENTS = 1, MGROUPS = 1;
+            const int at = block5 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int segment = 0, within = row;
+            if (at < 256000) {
+                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v9 = v8 * real1;
+                        v[j] = (float)v9;
+                    }
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+                }
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            }
+        }
+    }
+}
+""", []
+
+KERNELS["dense_4"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
+
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+
+// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
+//   axis d: period 1 advance 1 taps 5
+//   axis h: period 1 advance 1 taps 5
+//   axis w: period 1 advance 1 taps 5
+constexpr int STORE_GROUPS = 1;
+constexpr int THREADS = 512;
+constexpr int LOADERS = 128;
+constexpr int CIN = 64;
+constexpr int COUT = 128;
+constexpr int GROUPS = 1;
+constexpr int MGROUPS = 1;
+constexpr int BLOCKS_PER_TILE = 2;
+constexpr int FIXED = 1;
+constexpr int VARIANTS = 1;
+constexpr int PARTS = 1;
+constexpr int TILE_N = 1;
+constexpr int RUN_N = 1;
+constexpr int EXTENT_N = 1;
+constexpr int FIRST_N = 0;
+constexpr int ADVANCE_N = 1;
+constexpr int PERIOD_N = 1;
+constexpr int SECOND_N = 0;
+constexpr int TILE_D = 1;
+constexpr int RUN_D = 1;
+constexpr int EXTENT_D = 5;
+constexpr int FIRST_D = -4;
+constexpr int ADVANCE_D = 1;
+constexpr int PERIOD_D = 1;
+constexpr int SECOND_D = 0;
+constexpr int TILE_H = 3;
+constexpr int RUN_H = 3;
+constexpr int EXTENT_H = 7;
+constexpr int FIRST_H = -4;
+constexpr int ADVANCE_H = 1;
+constexpr int PERIOD_H = 1;
+constexpr int SECOND_H = 0;
+constexpr int TILE_W = 20;
+constexpr int RUN_W = 20;
+constexpr int EXTENT_W = 24;
+constexpr int FIRST_W = -4;
+constexpr int ADVANCE_W = 1;
+constexpr int PERIOD_W = 1;
+constexpr int SECOND_W = 0;
+constexpr int PIXELS = 840;
+constexpr int RAW_PIXELS = 840;
+constexpr int IN_W = 1;
+constexpr int PLANE = 840;
+constexpr int RUN_PIXELS = 72;
+constexpr int LANES = 4;
+constexpr int VECTORS = 2;
+constexpr int TERMS = 2;
+constexpr int STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 8;
+constexpr int K_STEPS = 1;
+constexpr int KSTEPS = 8;
+constexpr int STAGES = 2;
+constexpr int RAW = 2;
+constexpr int PIECE = 1;
+constexpr int PIECES = 2;
+constexpr int SLABS = 2;
+constexpr int SLAB_BYTES = 40960;
+constexpr int TILE_BYTES = 4096;
+constexpr int OPERAND_TILES = 250;
+constexpr int BUFFERS = 2;
+constexpr int CHUNKS = 9;
+constexpr int CHUNK_WIDTH = 8;
+constexpr int CHUNK_ROWS = 1;
+constexpr int ROW_LENGTH = 72;
+constexpr int SETS = 1;
+constexpr int PLANES = 1;
+constexpr int ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1;
+constexpr int BLOCK_ROWS = 64;
+constexpr int PITCH = 8;
+constexpr int BLOCKS = 1;
+constexpr int ACCUMULATORS = 36;
+constexpr int STAGE_BYTES = 53760;
+constexpr int RAW_BYTES = 13440;
+constexpr int CHUNK_BYTES = 2048;
+constexpr int WEIGHTS_AT = 0;
+constexpr int STAGES_AT = 81920;
+constexpr int RAW_AT = 189440;
+constexpr int CHUNKS_AT = 216320;
+constexpr int AHEAD_AT = 220416;
+constexpr int AHEAD_BYTES = 0;
+constexpr int TABLES_AT = 220416;
+constexpr int PLACES_AT = 229632;
+constexpr int HELD_VALUES = 32;
+constexpr bool RESIDENT = false;
+constexpr bool JOINT = false;
+constexpr bool SPLIT_CHANNELS = true;
+constexpr bool PIXEL_MAJOR = false;
+constexpr bool FLAT = false;
+constexpr bool PLACES_AHEAD = false;
+constexpr bool REDUCED = false;
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
+constexpr int LOAD = LOAD_BOXES;
+typedef float ELEMENT;
+typedef float REAL;
+typedef int OFFSET;
+static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 25; }
+constexpr bool SKIPS = true;
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_9 + "\n\n" + SHARED_7 + r"""
+
+struct Operands {
+    const float* r0; Strides rs0;
+    float* y0; Strides ys0;
+    REAL* partial;
+};""" + "\n\n" + SHARED_8 + r"""
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 25; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += warpgroup * (TILE_BYTES / 16);
+        const int* window = windows + part * 5;
+        products_begin();
+        product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 1680ll, 1);
+        product(acc[0], tiles + 640ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 1680ll, 1);
+        product(acc[0], tiles + 1152ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 1680ll, 1);
+        product(acc[0], tiles + 1664ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 1680ll, 1);
+        product(acc[0], tiles + 2176ll, pixels + window[4] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 1680ll, 1);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 0ll, 1);
+        products_commit();
+        products_wait<0>();
+        promote(acc[0], total[0]);
+        held.slab = slab;
+        held.release(b);
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+    if (!met) held.release(b);
+    held.stage = slot;
+    held.release(b);
+}
+constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
+template <int WG> struct Fragments {
+    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
+};""" + "\n\n" + SHARED_11 + r"""
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ Barriers b;
+    const int t = threadIdx.x;
+    const Operands operands{r0, rs0, y0, ys0, partial};
+    if (t == 0) {
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
+        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
+        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
+        barrier_fence();
+    }
+    TF_SEQUENCE();
+for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[0 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[128 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[256 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[384 + c] = 0.f;
+for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 8192))[512 + c] = 0.f;
+    __syncthreads();
+    const int role = __shfl_sync(~0u, t / 128, 0);
+    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
+    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
+    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
+}
+""", []
+
+KERNELS["pointwise"] = "tf_pointwise0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, const float* __restrict__ p3, float* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7, float* p8, float* p9, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, int count10, int count11, int count12, int count13, int count14) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                double a3 = 0.0;
+                for (tf_index r4 = 0; r4 < n0; ++r4) {
+                    const float v5 = tf_load<float>(p0 + ((r4 * n1) + t2));
+                    a3 += (double)(v5);
+                }
+                const double v6 = (double)(a3);
+                tf_store(p1 + t2, v6);
+            }
+        }
+        else if (block0 < count4) {
+            const int block7 = block0 - count5;
+            const tf_index t8 = (tf_index)block7 * 256 + threadIdx.x;
+            if (t8 < count6) {
+                const tf_index i9 = (t8 / 128);
+                const tf_index i10 = (t8 - (i9 * 128));
+                const float v11 = tf_load<float>(p0 + ((i9 * n1) + i10));
+                const float v12 = tf_load<float>(p2 + i10);
+                const float v13 = tf_load<float>(p3 + i10);
+                const float v14 = v12 * v13;
+                const float v15 = v11 * v14;
+                const float v16 = v15 * 3.85802487e-05f;
+                tf_store(p4 + ((i9 * n1) + i10), v16);
+            }
+        }
+        else if (block0 < count7) {
+            const int block17 = block0 - count8;
+            const tf_index t18 = (tf_index)block17 * 256 + threadIdx.x;
+            if (t18 < count9) {
+                double a19 = 0.0;
+                for (tf_index r20 = 0; r20 < n0; ++r20) {
+                    const float v21 = tf_load<float>(p0 + ((r20 * n1) + t18));
+                    const float v22 = tf_load<float>(p5 + ((r20 * n1) + t18));
+                    const float v23 = tf_load<float>(p6 + t18);
+                    const float v24 = v22 - v23;
+                    const float v25 = v21 * v24;
+                    a19 += (double)(v25);
+                }
+                const double v26 = (double)(a19);
+                const float v27 = tf_load<float>(p2 + t18);
+                const double v28 = v26 * (double)v27;
+                tf_store(p7 + t18, v28);
+            }
+        }
+        else if (block0 < count10) {
+            const int block29 = block0 - count11;
+            const tf_index t30 = (tf_index)block29 * 256 + threadIdx.x;
+            if (t30 < count12) {
+                double a31 = 0.0;
+                for (tf_index r32 = 0; r32 < n0; ++r32) {
+                    const float v33 = tf_load<float>(p0 + ((r32 * n1) + t30));
+                    const float v34 = tf_load<float>(p5 + ((r32 * n1) + t30));
+                    const float v35 = tf_load<float>(p6 + t30);
+                    const float v36 = v34 - v35;
+                    const float v37 = v33 * v36;
+                    a31 += (double)(v37);
+                }
+                const double v38 = (double)(a31);
+                const float v39 = tf_load<float>(p3 + t30);
+                const double v40 = v38 * (double)v39;
+                const float v41 = tf_load<float>(p2 + t30);
+                const float v42 = v41 * v41;
+                const float v43 = v42 * v41;
+                const float v44 = v43 * (-0.5f);
+                const double v45 = v40 * (double)v44;
+                const double v46 = v45 * 4.8225308641975308e-06;
+                tf_store(p8 + t30, v46);
+            }
+        }
+        else  {
+            const int block47 = block0 - count13;
+            const tf_index t48 = (tf_index)block47 * 256 + threadIdx.x;
+            if (t48 < count14) {
+                double a49 = 0.0;
+                for (tf_index r50 = 0; r50 < n0; ++r50) {
+                    const float v51 = tf_load<float>(p0 + ((r50 * n1) + t48));
+                    a49 += (double)(v51);
+                }
+                const double v52 = (double)(a49);
+                const float v53 = tf_load<float>(p2 + t48);
+                const float v54 = tf_load<float>(p3 + t48);
+                const float v55 = v53 * v54;
+                const double v56 = v52 * (double)v55;
+                const double v57 = -v56;
+                const double v58 = v57 * 2.4112654320987654e-06;
+                tf_store(p9 + t48, v58);
+            }
         }
     }
 }
@@ -3957,56 +4283,111 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* p0, const float* p1, const float* p2, double* p3, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* p3, const float* p4, float* p5, double* p6, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, int count2, int count3, int count4, int count5, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-         {
-            const int lane1 = threadIdx.x / 256;
-            const int slice2 = threadIdx.x % 256;
-            const int block3 = block0 / n0;
-            const int split4 = block0 % n0;
-            const tf_index o5 = (tf_index)block3 * 1 + lane1;
-            const tf_index o6 = min(o5, (tf_index)(count1 - 1));
-            double a7 = 0.0;
-            const tf_index t8 = (tf_index)split4 * n2;
-            const tf_index t9 = min(t8 + n2, (tf_index)n1);
-            #pragma unroll 4
-            for (tf_index t10 = (t8 + slice2); t10 < t9; t10 += 256) {
-                const tf_index i11 = tf_quotient_of(t10, d0);
-                const tf_index i12 = (t10 - (i11 * n0));
-                const tf_index i13 = (i12 * 4);
-                const tf_index i14 = tf_quotient_of(i11, d1);
-                const tf_index i15 = (i11 - (i14 * n3));
-                const tf_index i16 = tf_quotient_of(i14, d2);
-                const tf_index i17 = (i14 - (i16 * n4));
-                const float v18 = tf_load<float>(p0 + ((i16 * n5) + o6));
-                const tf_index i19 = (((((i16 * n6) + (o6 * n7)) + (i17 * n8)) + (i15 * n3)) + i13);
-                const tf_vector<float, 4> q20 = *(const tf_vector<float, 4>*)(p1 + i19);
-                const float v21 = tf_load<float>(p2 + o6);
-                const float v22 = tf_to<float>(q20.lane[0]) - v21;
-                const float v23 = tf_to<float>(q20.lane[1]) - v21;
-                const float v24 = tf_to<float>(q20.lane[2]) - v21;
-                const float v25 = tf_to<float>(q20.lane[3]) - v21;
-                const float v26 = v18 * v22;
-                const float v27 = v18 * v23;
-                const float v28 = v18 * v24;
-                const float v29 = v18 * v25;
-                a7 += (double)(((v26 + v27) + (v28 + v29)));
+        if (block0 < count1) {
+            const int block1 = block0 - count2;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < count3) {
+                const tf_index i3 = tf_quotient_of(t2, d0);
+                const tf_index i4 = (t2 - (i3 * n0));
+                const tf_index i5 = (i4 * 4);
+                const tf_index i6 = tf_quotient_of(i3, d1);
+                const tf_index i7 = (i3 - (i6 * n1));
+                const tf_index i8 = tf_quotient_of(i6, d2);
+                const tf_index i9 = (i6 - (i8 * n2));
+                const tf_index i10 = (i8 / 128);
+                const tf_index i11 = (i8 - (i10 * 128));
+                const float v12 = tf_load<float>(p0 + ((i10 * n3) + i11));
+                const tf_index i13 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
+                const tf_vector<float, 4> q14 = *(const tf_vector<float, 4>*)(p1 + i13);
+                const float v15 = tf_load<float>(p2 + i11);
+                const float v16 = tf_to<float>(q14.lane[0]) - v15;
+                const float v17 = tf_to<float>(q14.lane[1]) - v15;
+                const float v18 = tf_to<float>(q14.lane[2]) - v15;
+                const float v19 = tf_to<float>(q14.lane[3]) - v15;
+                const float v20 = tf_load<float>(p3 + i11);
+                const float v21 = v16 * v20;
+                const float v22 = v17 * v20;
+                const float v23 = v18 * v20;
+                const float v24 = v19 * v20;
+                const float v25 = v12 + v21;
+                const float v26 = v12 + v22;
+                const float v27 = v12 + v23;
+                const float v28 = v12 + v24;
+                const float v29 = tf_load<float>(p4 + i11);
+                const float v30 = v25 + v29;
+                const float v31 = v26 + v29;
+                const float v32 = v27 + v29;
+                const float v33 = v28 + v29;
+                const tf_index i34 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
+                tf_vector<float, 4> q35;
+                tf_from(q35.lane[0], v30);
+                tf_from(q35.lane[1], v31);
+                tf_from(q35.lane[2], v32);
+                tf_from(q35.lane[3], v33);
+                *(tf_vector<float, 4>*)(p5 + i34) = q35;
             }
-            const int s30 = slice2 * 1 + lane1;
-            tf_shared[s30] = (double)a7;
+        }
+        else  {
+            const int block36 = block0 - count4;
+            const int lane37 = threadIdx.x / 256;
+            const int slice38 = threadIdx.x % 256;
+            const int block39 = block36 / n0;
+            const int split40 = block36 % n0;
+            const tf_index o41 = (tf_index)block39 * 1 + lane37;
+            const tf_index o42 = min(o41, (tf_index)(count5 - 1));
+            double a43 = 0.0;
+            const tf_index t44 = (tf_index)split40 * n8;
+            const tf_index t45 = min(t44 + n8, (tf_index)n7);
+            #pragma unroll 4
+            for (tf_index t46 = (t44 + slice38); t46 < t45; t46 += 256) {
+                const tf_index i47 = tf_quotient_of(t46, d0);
+                const tf_index i48 = (t46 - (i47 * n0));
+                const tf_index i49 = (i48 * 4);
+                const tf_index i50 = tf_quotient_of(i47, d1);
+                const tf_index i51 = (i47 - (i50 * n1));
+                const tf_index i52 = tf_quotient_of(i50, d2);
+                const tf_index i53 = (i50 - (i52 * n2));
+                const float v54 = tf_load<float>(p0 + ((i52 * n3) + o42));
+                const tf_index i55 = (((((i52 * n4) + (o42 * n5)) + (i53 * n6)) + (i51 * n1)) + i49);
+                const tf_vector<float, 4> q56 = *(const tf_vector<float, 4>*)(p1 + i55);
+                const float v57 = tf_load<float>(p2 + o42);
+                const float v58 = tf_to<float>(q56.lane[0]) - v57;
+                const float v59 = tf_to<float>(q56.lane[1]) - v57;
+                const float v60 = tf_to<float>(q56.lane[2]) - v57;
+                const float v61 = tf_to<float>(q56.lane[3]) - v57;
+                const float v62 = tf_load<float>(p3 + o42);
+                const float v63 = v58 * v62;
+                const float v64 = v59 * v62;
+                const float v65 = v60 * v62;
+                const float v66 = v61 * v62;
+                const float v67 = v54 + v63;
+                const float v68 = v54 + v64;
+                const float v69 = v54 + v65;
+                const float v70 = v54 + v66;
+                const float v71 = tf_load<float>(p4 + o42);
+                const float v72 = v67 + v71;
+                const float v73 = v68 + v71;
+                const float v74 = v69 + v71;
+                const float v75 = v70 + v71;
+                a43 += (double)(((v72 + v73) + (v74 + v75)));
+            }
+            const int s76 = slice38 * 1 + lane37;
+            tf_shared[s76] = (double)a43;
             __syncthreads();
-            for (int half31 = 128; half31 > 0; half31 /= 2) {
-                if (slice2 < half31) {
-                    const int s32 = s30 + half31 * 1;
-                    a7 += (tf_shared[s32]);
-                    tf_shared[s30] = (double)a7;
+            for (int half77 = 128; half77 > 0; half77 /= 2) {
+                if (slice38 < half77) {
+                    const int s78 = s76 + half77 * 1;
+                    a43 += (tf_shared[s78]);
+                    tf_shared[s76] = (double)a43;
                 }
                 __syncthreads();
             }
-            if (slice2 == 0 && o5 < count1) {
-                p3[((split4 * n5) + o6)] = (double)a7;
+            if (slice38 == 0 && o41 < count5) {
+                p6[((split40 * n3) + o42)] = (double)a43;
             }
             __syncthreads();
         }
@@ -4025,236 +4406,21 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise1(const double* p0, const float* p1, float* p2, const float* __restrict__ p3, const float* p4, float* p5, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5) {
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < count3) {
-                double a3 = 0.0;
-                for (tf_index r4 = 0; r4 < n1; ++r4) {
-                    const double v5 = (double)p0[(t2 + (r4 * n0))];
-                    a3 += (v5);
-                }
-                const float v6 = (float)(a3);
-                const float v7 = tf_load<float>(p1 + t2);
-                const float v8 = v6 * v7;
-                tf_store(p2 + t2, v8);
-            }
-        }
-        else  {
-            const int block9 = block0 - count4;
-            const tf_index t10 = (tf_index)block9 * 256 + threadIdx.x;
-            if (t10 < count5) {
-                double a11 = 0.0;
-                for (tf_index r12 = 0; r12 < n1; ++r12) {
-                    const double v13 = (double)p0[(t10 + (r12 * n0))];
-                    a11 += (v13);
-                }
-                const float v14 = (float)(a11);
-                const float v15 = tf_load<float>(p3 + t10);
-                const float v16 = v14 * v15;
-                const float v17 = tf_load<float>(p4 + t10);
-                const float v18 = v16 * v17;
-                const float v19 = v18 * 4.82253108e-06f;
-                tf_store(p5 + t10, v19);
-            }
-        }
-    }
-}
-""", []
-
-KERNELS["pointwise_4"] = "tf_pointwise0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
-
-typedef int tf_index;
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* p0, const float* p1, const float* p2, const float* p3, const float* p4, const float* p5, float* p6, double* p7, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, int count2, int count3, int count4, int count5, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
-    __shared__ double tf_shared[256];
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < count3) {
-                const tf_index i3 = tf_quotient_of(t2, d0);
-                const tf_index i4 = (t2 - (i3 * n0));
-                const tf_index i5 = (i4 * 4);
-                const tf_index i6 = tf_quotient_of(i3, d1);
-                const tf_index i7 = (i3 - (i6 * n1));
-                const tf_index i8 = tf_quotient_of(i6, d2);
-                const tf_index i9 = (i6 - (i8 * n2));
-                const tf_index i10 = (i8 / 128);
-                const tf_index i11 = (i8 - (i10 * 128));
-                const float v12 = tf_load<float>(p0 + ((i10 * n3) + i11));
-                const float v13 = tf_load<float>(p1 + i11);
-                const float v14 = v12 * v13;
-                const tf_index i15 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
-                const tf_vector<float, 4> q16 = *(const tf_vector<float, 4>*)(p2 + i15);
-                const float v17 = tf_load<float>(p3 + i11);
-                const float v18 = tf_to<float>(q16.lane[0]) - v17;
-                const float v19 = tf_to<float>(q16.lane[1]) - v17;
-                const float v20 = tf_to<float>(q16.lane[2]) - v17;
-                const float v21 = tf_to<float>(q16.lane[3]) - v17;
-                const float v22 = tf_load<float>(p4 + i11);
-                const float v23 = v18 * v22;
-                const float v24 = v19 * v22;
-                const float v25 = v20 * v22;
-                const float v26 = v21 * v22;
-                const float v27 = v14 + v23;
-                const float v28 = v14 + v24;
-                const float v29 = v14 + v25;
-                const float v30 = v14 + v26;
-                const float v31 = tf_load<float>(p5 + i11);
-                const float v32 = v27 + v31;
-                const float v33 = v28 + v31;
-                const float v34 = v29 + v31;
-                const float v35 = v30 + v31;
-                const float v36 = v32 * 2.0f;
-                const float v37 = v33 * 2.0f;
-                const float v38 = v34 * 2.0f;
-                const float v39 = v35 * 2.0f;
-                const tf_index i40 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
-                tf_vector<float, 4> q41;
-                tf_from(q41.lane[0], v36);
-                tf_from(q41.lane[1], v37);
-                tf_from(q41.lane[2], v38);
-                tf_from(q41.lane[3], v39);
-                *(tf_vector<float, 4>*)(p6 + i40) = q41;
-            }
-        }
-        else  {
-            const int block42 = block0 - count4;
-            const int lane43 = threadIdx.x / 256;
-            const int slice44 = threadIdx.x % 256;
-            const int block45 = block42 / n0;
-            const int split46 = block42 % n0;
-            const tf_index o47 = (tf_index)block45 * 1 + lane43;
-            const tf_index o48 = min(o47, (tf_index)(count5 - 1));
-            double a49 = 0.0;
-            const tf_index t50 = (tf_index)split46 * n8;
-            const tf_index t51 = min(t50 + n8, (tf_index)n7);
-            #pragma unroll 4
-            for (tf_index t52 = (t50 + slice44); t52 < t51; t52 += 256) {
-                const tf_index i53 = tf_quotient_of(t52, d0);
-                const tf_index i54 = (t52 - (i53 * n0));
-                const tf_index i55 = (i54 * 4);
-                const tf_index i56 = tf_quotient_of(i53, d1);
-                const tf_index i57 = (i53 - (i56 * n1));
-                const tf_index i58 = tf_quotient_of(i56, d2);
-                const tf_index i59 = (i56 - (i58 * n2));
-                const float v60 = tf_load<float>(p0 + ((i58 * n3) + o48));
-                const float v61 = tf_load<float>(p1 + o48);
-                const float v62 = v60 * v61;
-                const tf_index i63 = (((((i58 * n4) + (o48 * n5)) + (i59 * n6)) + (i57 * n1)) + i55);
-                const tf_vector<float, 4> q64 = *(const tf_vector<float, 4>*)(p2 + i63);
-                const float v65 = tf_load<float>(p3 + o48);
-                const float v66 = tf_to<float>(q64.lane[0]) - v65;
-                const float v67 = tf_to<float>(q64.lane[1]) - v65;
-                const float v68 = tf_to<float>(q64.lane[2]) - v65;
-                const float v69 = tf_to<float>(q64.lane[3]) - v65;
-                const float v70 = tf_load<float>(p4 + o48);
-                const float v71 = v66 * v70;
-                const float v72 = v67 * v70;
-                const float v73 = v68 * v70;
-                const float v74 = v69 * v70;
-                const float v75 = v62 + v71;
-                const float v76 = v62 + v72;
-                const float v77 = v62 + v73;
-                const float v78 = v62 + v74;
-                const float v79 = tf_load<float>(p5 + o48);
-                const float v80 = v75 + v79;
-                const float v81 = v76 + v79;
-                const float v82 = v77 + v79;
-                const float v83 = v78 + v79;
-                const float v84 = v80 * 2.0f;
-                const float v85 = v81 * 2.0f;
-                const float v86 = v82 * 2.0f;
-                const float v87 = v83 * 2.0f;
-                a49 += (double)(((v84 + v85) + (v86 + v87)));
-            }
-            const int s88 = slice44 * 1 + lane43;
-            tf_shared[s88] = (double)a49;
-            __syncthreads();
-            for (int half89 = 128; half89 > 0; half89 /= 2) {
-                if (slice44 < half89) {
-                    const int s90 = s88 + half89 * 1;
-                    a49 += (tf_shared[s90]);
-                    tf_shared[s88] = (double)a49;
-                }
-                __syncthreads();
-            }
-            if (slice44 == 0 && o47 < count5) {
-                p7[((split46 * n3) + o48)] = (double)a49;
-            }
-            __syncthreads();
-        }
-    }
-}
-""", []
-
-KERNELS["pointwise_5"] = "tf_pointwise1", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
-
-typedef int tf_index;
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
 extern "C" __global__ void __launch_bounds__(256) tf_pointwise1(const double* p0, float* p1, int n0, int n1, int count0, int count1) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
-            const int lane1 = threadIdx.x % 8;
-            const int slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1;
-            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
-            double a5 = 0.0;
-            for (tf_index t6 = 0; t6 < n1; t6 += 256) {
-                const tf_index t9 = t6 + slice2;
-                double r8[8][1];
-                #pragma unroll
-                for (int u7 = 0; u7 < 8; ++u7) {
-                    const tf_index t10 = min(t9 + u7 * 32, (tf_index)(n1 - 1));
-                    const double v11 = (double)p0[(o4 + (t10 * n0))];
-                    r8[u7][0] = v11;
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                double a2 = 0.0;
+                for (tf_index r3 = 0; r3 < n1; ++r3) {
+                    const double v4 = (double)p0[(t1 + (r3 * n0))];
+                    a2 += (v4);
                 }
-                __syncthreads();
-                #pragma unroll
-                for (int u7 = 0; u7 < 8; ++u7) {
-                    const bool b12 = t9 + u7 * 32 < n1;
-                    if (b12) {
-                        a5 += (r8[u7][0]);
-                    }
-                }
+                const float v5 = (float)(a2);
+                const float v6 = v5 * 2.0f;
+                tf_store(p1 + t1, v6);
             }
-            const int s13 = slice2 * 8 + lane1;
-            tf_shared[s13] = (double)a5;
-            __syncthreads();
-            for (int half14 = 16; half14 > 0; half14 /= 2) {
-                if (slice2 < half14) {
-                    const int s15 = s13 + half14 * 8;
-                    a5 += (tf_shared[s15]);
-                    tf_shared[s13] = (double)a5;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < count1) {
-                const double v16 = (double)(a5);
-                tf_store(p1 + o4, v16);
-            }
-            __syncthreads();
         }
     }
 }
@@ -4490,7 +4656,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         return;
     }
     registers_take<208>();
-    unsigned a[2][4];
+    unsigned a[4][4];
     float sums[5][32] = {};
     const int first62 = t15;
     const unsigned* const mine = turned + (warp17 * 16 + g16) * 260;
@@ -4499,7 +4665,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         const unsigned here = shared_address(still) + slot * 16512 + role18 * 1024;
         const int from63 = p - begin12 + first62;
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = (from63 + 0) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -4507,8 +4673,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
-            if (p > begin12) barrier_arrive(shared_address(empty + (slot ? slot - 1 : 3)));
+            products_wait<3>();
             const int at = (from63 + 1) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -4516,23 +4681,24 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = (from63 + 2) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[2], a[0], descriptor(here + 0, 2064, 128));
+            product(sums[2], a[2], descriptor(here + 0, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
+            if (p > begin12) barrier_arrive(shared_address(empty + (slot ? slot - 1 : 3)));
             const int at = (from63 + 3) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[3], a[1], descriptor(here + 0, 2064, 128));
+            product(sums[3], a[3], descriptor(here + 0, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = (from63 + 4) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -4540,7 +4706,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 0 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -4548,23 +4714,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 1 + 8)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[1], a[0], descriptor(here + 4128, 2064, 128));
+            product(sums[1], a[2], descriptor(here + 4128, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 2 + 8)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[2], a[1], descriptor(here + 4128, 2064, 128));
+            product(sums[2], a[3], descriptor(here + 4128, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 3 + 8)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -4572,7 +4738,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 4 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -4580,23 +4746,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 0 + 16)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[0], a[0], descriptor(here + 8256, 2064, 128));
+            product(sums[0], a[2], descriptor(here + 8256, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 1 + 16)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[1], a[1], descriptor(here + 8256, 2064, 128));
+            product(sums[1], a[3], descriptor(here + 8256, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 2 + 16)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -4604,7 +4770,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 3 + 16)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -4612,23 +4778,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 4 + 16)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[4], a[0], descriptor(here + 8256, 2064, 128));
+            product(sums[4], a[2], descriptor(here + 8256, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 0 + 24)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[0], a[1], descriptor(here + 12384, 2064, 128));
+            product(sums[0], a[3], descriptor(here + 12384, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 1 + 24)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -4636,7 +4802,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 2 + 24)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -4644,19 +4810,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 3 + 24)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[3], a[0], descriptor(here + 12384, 2064, 128));
+            product(sums[3], a[2], descriptor(here + 12384, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from63 + 4 + 24)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[4], a[1], descriptor(here + 12384, 2064, 128));
+            product(sums[4], a[3], descriptor(here + 12384, 2064, 128));
             products_commit();
         }
         if ((slot += 1) >= 4) slot -= 4, ++round;
@@ -4677,33 +4843,33 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
     #pragma unroll
     for (int i = 0; i < 32; ++i)
         landed(sums[4][i]);
-    const long long to64 = (long long)slice4 * n13 + (((tap3 * 5) + tap1) * 5);
+    const long long to64 = (long long)slice4 * n13 + (((tap3 * 5) + tap1) * 40960);
     const int row65 = warp17 * 16 + g16;
     const int column66 = (2 * t15 + role18 * 64);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 4] = sums[0][i];
+        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((4) * 8192)] = sums[0][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 3] = sums[1][i];
+        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((3) * 8192)] = sums[1][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 2] = sums[2][i];
+        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((2) * 8192)] = sums[2][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 1] = sums[3][i];
+        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((1) * 8192)] = sums[3][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[(of_turned * 128 + of_still) * 125 + 0] = sums[4][i];
+        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((0) * 8192)] = sums[4][i];
     }
 }
 """, []
@@ -4719,7 +4885,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int count0, int count1, tf_divisor d0, tf_divisor d1) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
@@ -4735,18 +4901,18 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
                 const tf_index i9 = (i6 - (i8 * n1));
                 double a10 = 0.0;
                 for (tf_index r11 = 0; r11 < n6; ++r11) {
-                    const double v12 = (double)p0[((((((i8 * n3) + (i9 * n4)) + (i7 * n5)) + (i5 * n0)) + i3) + (r11 * n2))];
+                    const double v12 = (double)p0[((((((i8 * n1) + i9) + (i7 * n3)) + (i5 * n4)) + (i3 * n5)) + (r11 * n2))];
                     a10 += (v12);
                 }
                 const float v13 = (float)(a10);
-                tf_store(p1 + (((((i8 * n3) + (i9 * n4)) + (i7 * n5)) + (i5 * n0)) + i3), v13);
+                tf_store(p1 + (((((i8 * n7) + (i9 * n8)) + (i7 * n9)) + (i5 * n0)) + i3), v13);
             }
         }
     }
 }
 """, []
 
-KERNELS["prepare_4"] = "tf_prepare0", r"""
+KERNELS["loop"] = "tf_loop", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -4755,247 +4921,43 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_14 + r"""
+}""" + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
+extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float* p1, int n0, int count0, tf_divisor d0) {
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2);
-                const float v4 = v3 * real0;
-                tf_store(p1 + (t2 * n0), v4);
-            }
-        }
-        else  {
-            const int block5 = block0 - count3;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block5 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                        const float v9 = v8 * real1;
-                        v[j] = (float)v9;
-                    }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
-                }
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
-            }
-        }
+    float r39[1][4];
+    const tf_index first = (tf_index)blockIdx.x * 256 + threadIdx.x;
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        const tf_vector<float, 4> pack0 = *(const tf_vector<float, 4>*)(p0 + off);
+        r39[u][0] = tf_to<float>(pack0.lane[0]);
+        r39[u][1] = tf_to<float>(pack0.lane[1]);
+        r39[u][2] = tf_to<float>(pack0.lane[2]);
+        r39[u][3] = tf_to<float>(pack0.lane[3]);
+    }
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        if (first + u * 256 >= count0) break;
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        float v43[4];
+        _Pragma("unroll") for (int e = 0; e < 4; e++)
+        v43[e] = r39[u][e] * 2.0f;
+        tf_vector<float, 4> pack1;
+        tf_from(pack1.lane[0], v43[0]);
+        tf_from(pack1.lane[1], v43[1]);
+        tf_from(pack1.lane[2], v43[2]);
+        tf_from(pack1.lane[3], v43[3]);
+        *(tf_vector<float, 4>*)(p1 + off) = pack1;
     }
 }
 """, []
 
-KERNELS["dense_4"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
-
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
-
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
-}
-// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
-//   axis d: period 1 advance 1 taps 5
-//   axis h: period 1 advance 1 taps 5
-//   axis w: period 1 advance 1 taps 5
-constexpr int STORE_GROUPS = 1;
-constexpr int THREADS = 512;
-constexpr int LOADERS = 128;
-constexpr int CIN = 64;
-constexpr int COUT = 128;
-constexpr int GROUPS = 1;
-constexpr int MGROUPS = 1;
-constexpr int BLOCKS_PER_TILE = 2;
-constexpr int FIXED = 1;
-constexpr int VARIANTS = 1;
-constexpr int PARTS = 1;
-constexpr int TILE_N = 1;
-constexpr int RUN_N = 1;
-constexpr int EXTENT_N = 1;
-constexpr int FIRST_N = 0;
-constexpr int ADVANCE_N = 1;
-constexpr int PERIOD_N = 1;
-constexpr int SECOND_N = 0;
-constexpr int TILE_D = 1;
-constexpr int RUN_D = 1;
-constexpr int EXTENT_D = 5;
-constexpr int FIRST_D = -4;
-constexpr int ADVANCE_D = 1;
-constexpr int PERIOD_D = 1;
-constexpr int SECOND_D = 0;
-constexpr int TILE_H = 3;
-constexpr int RUN_H = 3;
-constexpr int EXTENT_H = 7;
-constexpr int FIRST_H = -4;
-constexpr int ADVANCE_H = 1;
-constexpr int PERIOD_H = 1;
-constexpr int SECOND_H = 0;
-constexpr int TILE_W = 20;
-constexpr int RUN_W = 20;
-constexpr int EXTENT_W = 24;
-constexpr int FIRST_W = -4;
-constexpr int ADVANCE_W = 1;
-constexpr int PERIOD_W = 1;
-constexpr int SECOND_W = 0;
-constexpr int PIXELS = 840;
-constexpr int RAW_PIXELS = 840;
-constexpr int IN_W = 1;
-constexpr int PLANE = 840;
-constexpr int RUN_PIXELS = 72;
-constexpr int LANES = 4;
-constexpr int VECTORS = 2;
-constexpr int TERMS = 2;
-constexpr int STAGE_CHANNELS = 8;
-constexpr int KSTAGES = 8;
-constexpr int K_STEPS = 1;
-constexpr int KSTEPS = 8;
-constexpr int STAGES = 2;
-constexpr int RAW = 2;
-constexpr int PIECE = 1;
-constexpr int PIECES = 2;
-constexpr int SLABS = 2;
-constexpr int SLAB_BYTES = 40960;
-constexpr int TILE_BYTES = 4096;
-constexpr int OPERAND_TILES = 250;
-constexpr int BUFFERS = 2;
-constexpr int CHUNKS = 9;
-constexpr int CHUNK_WIDTH = 8;
-constexpr int CHUNK_ROWS = 1;
-constexpr int ROW_LENGTH = 72;
-constexpr int SETS = 1;
-constexpr int PLANES = 1;
-constexpr int ROWS_PER_PLANE = 1;
-constexpr int ROWS_PER_GROUP = 1;
-constexpr int BLOCK_ROWS = 64;
-constexpr int PITCH = 8;
-constexpr int BLOCKS = 1;
-constexpr int ACCUMULATORS = 36;
-constexpr int STAGE_BYTES = 53760;
-constexpr int RAW_BYTES = 13440;
-constexpr int CHUNK_BYTES = 2048;
-constexpr int WEIGHTS_AT = 0;
-constexpr int STAGES_AT = 81920;
-constexpr int RAW_AT = 189440;
-constexpr int CHUNKS_AT = 216320;
-constexpr int AHEAD_AT = 220416;
-constexpr int AHEAD_BYTES = 0;
-constexpr int TABLES_AT = 220416;
-constexpr int PLACES_AT = 229120;
-constexpr int HELD_VALUES = 32;
-constexpr bool RESIDENT = false;
-constexpr bool JOINT = false;
-constexpr bool SPLIT_CHANNELS = true;
-constexpr bool PIXEL_MAJOR = false;
-constexpr bool FLAT = false;
-constexpr bool PLACES_AHEAD = false;
-constexpr bool REDUCED = false;
-enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
-constexpr int LOAD = LOAD_BOXES;
-typedef float ELEMENT;
-typedef float REAL;
-typedef int OFFSET;
-static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
-static __device__ __forceinline__ int slab_count(int) { return 25; }
-constexpr bool SKIPS = true;
-__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
-static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_13 + "\n\n" + SHARED_7 + r"""
-
-struct Operands {
-    const float* r0; Strides rs0;
-    float* y0; Strides ys0;
-    REAL* partial;
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
-
-__constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
-    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
-    bool met = false;
-    for (int part = 0; part < 25; part++) {
-        if (!slab_meets(part, at, s)) continue;
-        met = true;
-        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
-        tiles += warpgroup * (TILE_BYTES / 16);
-        const int* window = windows + part * 5;
-        products_begin();
-        product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
-        product(acc[0], tiles + 0ll, pixels + window[0] + 1680ll, 1);
-        product(acc[0], tiles + 640ll, pixels + window[1] + 0ll, 1);
-        product(acc[0], tiles + 512ll, pixels + window[1] + 1680ll, 1);
-        product(acc[0], tiles + 1152ll, pixels + window[2] + 0ll, 1);
-        product(acc[0], tiles + 1024ll, pixels + window[2] + 1680ll, 1);
-        product(acc[0], tiles + 1664ll, pixels + window[3] + 0ll, 1);
-        product(acc[0], tiles + 1536ll, pixels + window[3] + 1680ll, 1);
-        product(acc[0], tiles + 2176ll, pixels + window[4] + 0ll, 1);
-        product(acc[0], tiles + 2048ll, pixels + window[4] + 1680ll, 1);
-        product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
-        product(acc[0], tiles + 512ll, pixels + window[1] + 0ll, 1);
-        product(acc[0], tiles + 1024ll, pixels + window[2] + 0ll, 1);
-        product(acc[0], tiles + 1536ll, pixels + window[3] + 0ll, 1);
-        product(acc[0], tiles + 2048ll, pixels + window[4] + 0ll, 1);
-        products_commit();
-        products_wait<0>();
-        promote(acc[0], total[0]);
-        held.slab = slab;
-        held.release(b);
-        if (++slab == SLABS) { slab = 0; slab_turn++; }
-    }
-    if (!met) held.release(b);
-    held.stage = slot;
-    held.release(b);
-}
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_15 + r"""
-
-extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    __shared__ Barriers b;
-    const int t = threadIdx.x;
-    const Operands operands{r0, rs0, y0, ys0, partial};
-    if (t == 0) {
-        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
-        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
-        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
-        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
-        barrier_fence();
-    }
-    TF_SEQUENCE();
-for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[0 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[128 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[256 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 7680))[384 + c] = 0.f;
-    __syncthreads();
-    const int role = __shfl_sync(~0u, t / 128, 0);
-    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
-    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
-    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
-}
-""", []
-
-KERNELS["correlate"] = "tf_correlate", r"""
+KERNELS["correlate_columns"] = "tf_correlate_columns", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -5031,190 +4993,150 @@ TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)
 #ifdef __CUDACC_RTC__
 extern __shared__ __align__(16) float tf_tiles[];
 #else
-static float tf_tiles[17664];
+static float tf_tiles[14336];
 #endif
-__device__ const int tf_table_22[] = {-4, -2, 0};
-__device__ const int tf_table_24[] = {1, 1, 0};
-__device__ const int tf_table_58[] = {4, 2, 0};
-__device__ const int tf_table_60[] = {3, 1, -1};
 
-extern "C" __global__ void __launch_bounds__(256) tf_correlate(const float* __restrict__ p0, const float* p1, float* p2, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, tf_divisor d0) {
+extern "C" __global__ void __launch_bounds__(256, 2) tf_correlate_columns(const float* p0, const float* __restrict__ p1, float* p2, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, tf_divisor d0, tf_divisor d1) {
     TF_SEQUENCE();
-    float* const turned = tf_tiles;
-    float* const still = tf_tiles + 8448;
-    const int q0 = ((int)blockIdx.x / 3);
-    const int bundle1 = ((int)blockIdx.x - (q0 * 3));
-    const int q2 = (q0 / 5);
-    const int tap3 = (q0 - (q2 * 5));
-    const int q4 = (q2 / 5);
-    const int tap5 = (q2 - (q4 * 5));
-    const int slice6 = q4;
-    const int n_7 = 0;
-    const int n_8 = (tap5 == 4 ? n3 : (tap5 == 3 ? n2 : (tap5 == 2 ? n1 : (tap5 == 1 ? 1 : 0))));
-    const int n_9 = n0;
-    const int n_10 = 0;
-    const int n_11 = (tap3 == 4 ? n3 : (tap3 == 3 ? n2 : (tap3 == 2 ? n1 : (tap3 == 1 ? 1 : 0))));
-    const int n_12 = n4;
-    const int positions13 = (((n0 * n_9) * n_12) * n5);
-    const int begin14 = (slice6 * n6);
-    const int end15 = min(begin14 + n6, positions13);
-    const int lane16 = (int)threadIdx.x % 32;
-    const int t17 = lane16 % 4;
-    const int g18 = lane16 / 4;
-    const int warp19 = (int)threadIdx.x / 32;
-    const int warp_row20 = (warp19 / 4) * 32;
-    const int warp_column21 = (warp19 % 4) * 32;
-    const int t_23 = tf_table_22[bundle1];
-    const int t_25 = tf_table_24[bundle1];
-    float sums[2][2][4][4] = {};
-    float next_turned[8], next_still[1][16];
-    int turned_image = 0, turned_column = 0, turned_outer0 = 0, turned_outer1 = 0;
-    bool turned_inside = false;
-    int still_image = 0, still_column = 0, still_outer0 = 0, still_outer1 = 0;
-    bool still_inside = false;
-     {
-         {
-            const int position26 = ((begin14 + t_23) + lane16);
-            turned_inside = position26 >= 0 && position26 < positions13;
-            if (turned_inside) {
-                const int row27 = tf_quotient_of(position26, d0);
-                turned_column = position26 - row27 * n5;
-                const int q28 = row27 / n_12;
-                const int u29 = row27 - q28 * n_12;
-                turned_outer1 = (n_10 + u29);
-                const int q30 = q28 / n_9;
-                const int u31 = q28 - q30 * n_9;
-                turned_outer0 = (n_7 + u31);
-                turned_image = q30;
-            }
-        }
-        for (int j = 0; j < 8; ++j) next_turned[j] = 0.0f;
-         {
-            const int w32 = turned_column;
-            if (turned_inside && w32 < n4) {
-                #pragma unroll
-                for (int j = 0; j < 8; ++j) {
-                    const int channel33 = warp19 + j * 8;
-                    if (channel33 < 64) {
-                        const int c34 = channel33;
-                        const float v35 = tf_load<float>(p0 + (((((turned_image * n7) + (c34 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w32));
-                        next_turned[j] = (float)v35;
-                    }
-                }
-            }
-        }
-        for (int j = 0; j < 8; ++j) turned[(warp19 + j * 8) * 132 + (0 & 127) + lane16] = next_turned[j];
+    float* const many = tf_tiles;  // [stage][channel][position]
+    float* const few = tf_tiles + 4608;  // [stage][column][position]
+    int* const table = (int*)(tf_tiles + 13824);  // of each column its channel and where its tap leads
+    const int q0 = ((int)blockIdx.x / 63);
+    const int columns1 = ((int)blockIdx.x - (q0 * 63));
+    const int q2 = (q0 / 2);
+    const int rows3 = (q0 - (q2 * 2));
+    const int slice4 = q2;
+    const int positions5 = (((n0 * n1) * n2) * n2);
+    const int begin6 = (slice4 * n3);
+    const int end7 = min(begin6 + n3, positions5);
+    const int lane8 = (int)threadIdx.x % 32;
+    const int t9 = lane8 % 4;
+    const int g10 = lane8 / 4;
+    const int warp11 = (int)threadIdx.x / 32;
+    const int warp_row12 = (warp11 / 4) * 32;
+    const int warp_column13 = (warp11 % 4) * 32;
+    for (int c = (int)threadIdx.x; c < 128; c += 256) {
+        const int column14 = ((columns1 * 128) + c);
+        const int channel15 = column14 / 125;
+        const int tap16 = column14 - channel15 * 125;
+        table[c * 4 + 0] = channel15 < 64 ? channel15 : -1;
+        const int q17 = tap16 / 5;
+        const int k18 = tap16 - q17 * 5;
+        table[c * 4 + 3] = 0 - k18;
+        const int q19 = q17 / 5;
+        const int k20 = q17 - q19 * 5;
+        table[c * 4 + 2] = 0 - k20;
+        const int q21 = q19 / 5;
+        const int k22 = q19 - q21 * 5;
+        table[c * 4 + 1] = 0 - k22;
     }
+    __syncthreads();
+    float sums[2][4][4] = {};
+    float next_many[8], next_few[16];
     int stage = 0;
-    for (int p = begin14 - 32; p < end15; p += 32) {
-        const int from36 = p - begin14;
-         {
-            const int position37 = ((p + 64 + t_23) + lane16);
-            turned_inside = position37 >= 0 && position37 < positions13;
-            if (turned_inside) {
-                const int row38 = tf_quotient_of(position37, d0);
-                turned_column = position37 - row38 * n5;
-                const int q39 = row38 / n_12;
-                const int u40 = row38 - q39 * n_12;
-                turned_outer1 = (n_10 + u40);
-                const int q41 = q39 / n_9;
-                const int u42 = q39 - q41 * n_9;
-                turned_outer0 = (n_7 + u42);
-                turned_image = q41;
+    for (int p = begin6 - 32; p < end7; p += 32) {
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) next_many[j] = 0.0f;
+        #pragma unroll
+        for (int j = 0; j < 16; ++j) next_few[j] = 0.0f;
+        const int position23 = p + 32 + lane8;
+        if (position23 < end7) {
+            const int q24 = tf_quotient_of(position23, d0);
+            const int at25 = position23 - q24 * n2;
+            const int q26 = tf_quotient_of(q24, d0);
+            const int at27 = q24 - q26 * n2;
+            const int q28 = tf_quotient_of(q26, d1);
+            const int at29 = q26 - q28 * n1;
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                const int channel30 = ((rows3 * 64) + warp11) + j * 8;
+                if (channel30 < 128) {
+                    const int c31 = channel30;
+                    const float v32 = tf_load<float>(p0 + (((((q28 * n4) + (c31 * n5)) + (at29 * n6)) + (at27 * n2)) + at25));
+                    next_many[j] = (float)v32;
+                }
             }
-        }
-        for (int j = 0; j < 8; ++j) next_turned[j] = 0.0f;
-         {
-            const int w43 = turned_column;
-            if (turned_inside && w43 < n4) {
-                #pragma unroll
-                for (int j = 0; j < 8; ++j) {
-                    const int channel44 = warp19 + j * 8;
-                    if (channel44 < 64) {
-                        const int c45 = channel44;
-                        const float v46 = tf_load<float>(p0 + (((((turned_image * n7) + (c45 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w43));
-                        next_turned[j] = (float)v46;
-                    }
+            const int from33 = at29;
+            const int from34 = at27;
+            const int from35 = at25;
+            #pragma unroll
+            for (int j = 0; j < 16; ++j) {
+                const int* const column = table + (warp11 + j * 8) * 4;
+                const int to36 = (from33 + column[1]);
+                const int to37 = (from34 + column[2]);
+                const int to38 = (from35 + column[3]);
+                if (column[0] >= 0 && to36 >= 0 && to36 < n0 && to37 >= 0 && to37 < n7 && to38 >= 0 && to38 < n7) {
+                    const int c39 = column[0];
+                    const float v40 = tf_load<float>(p1 + (((((q28 * n8) + (c39 * n9)) + (to36 * n10)) + (to37 * n7)) + to38));
+                    next_few[j] = (float)v40;
                 }
             }
         }
-         {
-            const int position47 = (p + 32 + lane16);
-            still_inside = position47 >= 0 && position47 < positions13;
-            if (still_inside) {
-                const int row48 = tf_quotient_of(position47, d0);
-                still_column = position47 - row48 * n5;
-                const int q49 = row48 / n_12;
-                const int u50 = row48 - q49 * n_12;
-                still_outer1 = (n_11 + u50);
-                const int q51 = q49 / n_9;
-                const int u52 = q49 - q51 * n_9;
-                still_outer0 = (n_8 + u52);
-                still_image = q51;
-            }
-        }
-        for (int j = 0; j < 16; ++j) next_still[0][j] = 0.0f;
-         {
-            const int w53 = still_column;
-            if (still_inside && w53 < n5) {
-                #pragma unroll
-                for (int j = 0; j < 16; ++j) {
-                    const int channel54 = warp19 + j * 8;
-                    if (channel54 < 128) {
-                        const int c55 = channel54;
-                        const float v56 = tf_load<float>(p1 + (((((still_image * n10) + (c55 * n11)) + (still_outer0 * n12)) + (still_outer1 * n5)) + w53));
-                        next_still[0][j] = (float)v56;
-                    }
-                }
-            }
-        }
-        if (p >= begin14) {
-            const float* const here = still + stage * 4608;
+        if (p >= begin6) {
+            const float* const left = many + (stage * 64 + warp_row12 + g10) * 36 + t9;
+            const float* const right = few + (stage * 128 + warp_column13 + g10) * 36 + t9;
             #pragma unroll
             for (int k = 0; k < 32; k += 8) {
-                 {
-                    float b[4][2];
-                    for (int n = 0; n < 4; ++n) for (int i = 0; i < 2; ++i) b[n][i] = here[(warp_column21 + n * 8 + g18) * 36 + t17 + k + i * 4];
-                     {
-                        const int at[2] = {(from36 + 0 + t17 + k) & 127, (from36 + 0 + t17 + k + 4) & 127};
-                        float a[2][4];
-                        for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = turned[(warp_row20 + m * 16 + g18 + (i % 2) * 8) * 132 + at[(i / 2)]];
-                        for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
-                            float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                            tf_product(part, a[m], b[n]);
-                            for (int c = 0; c < 4; ++c) sums[0][m][n][c] += part[c];
-                        }
-                    }
-                     {
-                        const int at[2] = {(from36 + t_25 + t17 + k) & 127, (from36 + t_25 + t17 + k + 4) & 127};
-                        float a[2][4];
-                        for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = turned[(warp_row20 + m * 16 + g18 + (i % 2) * 8) * 132 + at[(i / 2)]];
-                        for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
-                            float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                            tf_product(part, a[m], b[n]);
-                            for (int c = 0; c < 4; ++c) sums[1][m][n][c] += part[c];
-                        }
-                    }
+                float a[2][4], b[4][2];
+                for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = left[(m * 16 + i % 2 * 8) * 36 + k + i / 2 * 4];
+                for (int n = 0; n < 4; ++n) for (int i = 0; i < 2; ++i) b[n][i] = right[n * 8 * 36 + k + i * 4];
+                for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
+                    float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                    tf_product(part, a[m], b[n]);
+                    for (int c = 0; c < 4; ++c) sums[m][n][c] += part[c];
                 }
             }
         }
         stage ^= 1;
-        for (int j = 0; j < 8; ++j) turned[(warp19 + j * 8) * 132 + ((from36 + 64) & 127) + lane16] = next_turned[j];
-        for (int s = 0; s < 1; ++s) for (int j = 0; j < 16; ++j) still[stage * 4608 + (s * 128 + warp19 + j * 8) * 36 + lane16] = next_still[s][j];
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) many[(stage * 64 + warp11 + j * 8) * 36 + lane8] = next_many[j];
+        #pragma unroll
+        for (int j = 0; j < 16; ++j) few[(stage * 128 + warp11 + j * 8) * 36 + lane8] = next_few[j];
         __syncthreads();
     }
-    const long long to57 = (long long)slice6 * n13 + (((tap5 * 5) + tap3) * 5);
+    const long long to41 = (long long)slice4 * n11 + 0;
     for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
-        const int row = warp_row20 + m * 16 + g18 + (c / 2) * 8;
-        const int column = warp_column21 + n * 8 + 2 * t17 + c % 2;
-        const int t_59 = tf_table_58[bundle1];
-        if (t_59 >= 0 && row < 64 && column < 128) (p2 + to57)[(row * 128 + column) * 125 + t_59] = sums[0][m][n][c];
+        const int row = ((rows3 * 64) + warp_row12) + m * 16 + g10 + c / 2 * 8;
+        const int column = ((columns1 * 128) + warp_column13) + n * 8 + 2 * t9 + c % 2;
+        if (row < 128 && column < 8000) p2[to41 + row * 8000 + column] = sums[m][n][c];
     }
-    for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
-        const int row = warp_row20 + m * 16 + g18 + (c / 2) * 8;
-        const int column = warp_column21 + n * 8 + 2 * t17 + c % 2;
-        const int t_61 = tf_table_60[bundle1];
-        if (t_61 >= 0 && row < 64 && column < 128) (p2 + to57)[(row * 128 + column) * 125 + t_61] = sums[1][m][n][c];
+}
+""", []
+
+KERNELS["correlate_tail_2"] = "tf_correlate_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = tf_quotient_of(i2, d0);
+                const tf_index i5 = (i2 - (i4 * n0));
+                const tf_index i6 = tf_quotient_of(i4, d0);
+                const tf_index i7 = (i4 - (i6 * n0));
+                const tf_index i8 = tf_quotient_of(i6, d1);
+                const tf_index i9 = (i6 - (i8 * n1));
+                double a10 = 0.0;
+                for (tf_index r11 = 0; r11 < n6; ++r11) {
+                    const double v12 = (double)p0[((((((i8 * n3) + (i9 * n4)) + (i7 * n5)) + (i5 * n0)) + i3) + (r11 * n2))];
+                    a10 += (v12);
+                }
+                const float v13 = (float)(a10);
+                tf_store(p1 + (((((i8 * n7) + (i9 * n3)) + (i7 * n5)) + (i5 * n0)) + i3), v13);
+            }
+        }
     }
 }
 """, []
@@ -5228,70 +5150,36 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_16 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, unsigned char* p4, int n0, int count0, int count1, int count2, int count3, int count4, int count5, float real0, float real1) {
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0, float real0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2);
-                const float v4 = v3 * real0;
-                tf_store(p1 + (t2 * n0), v4);
-            }
-        }
-        else if (block0 < count3) {
-            const int block5 = block0 - count4;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block5 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                        const float v9 = v8 * real1;
-                        v[j] = (float)v9;
-                    }
-                }
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p2 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
-            }
-        }
-        else  {
-            const int block10 = block0 - count5;
+         {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
             constexpr int TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block10 * 256 + threadIdx.x;
+            const int at = block0 * 256 + threadIdx.x;
             const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (at < 256000) {
-                const int tap = tf_table_11[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_12[tile]) * 64 + within;
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
                 const int first = step * 2 * LANES + half * LANES;
                 float v[LANES];
                 #pragma unroll
                 for (int j = 0; j < LANES; j++) {
                     v[j] = 0;
                     if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const tf_index i13 = (4 - (tap / 25));
-                        const tf_index i14 = (4 - (tap / 5 % 5));
-                        const tf_index i15 = (4 - (tap % 5));
-                        const float v16 = tf_load<float>(p3 + (((((co * 16000) + ((first + j) * 125)) + (i13 * 25)) + (i14 * 5)) + i15));
-                        v[j] = (float)v16;
+                        const tf_index i3 = (4 - (tap / 25));
+                        const tf_index i4 = (4 - (tap / 5 % 5));
+                        const tf_index i5 = (4 - (tap % 5));
+                        const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
+                        const float v7 = v6 * real0;
+                        v[j] = (float)v7;
                     }
                 }
                 const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+                *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -5453,7 +5341,7 @@ static __device__ __forceinline__ void product(float (&d)[80], unsigned long lon
 
 struct Operands {
     float* y0; Strides ys0;
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+};""" + "\n\n" + SHARED_8 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 20, 21, 22, 23, 24, 40, 41, 42, 43, 44, 60, 61, 62, 63, 64, 80, 81, 82, 83, 84, 400, 401, 402, 403, 404, 420, 421, 422, 423, 424, 440, 441, 442, 443, 444, 460, 461, 462, 463, 464, 480, 481, 482, 483, 484, 800, 801, 802, 803, 804, 820, 821, 822, 823, 824, 840, 841, 842, 843, 844, 860, 861, 862, 863, 864, 880, 881, 882, 883, 884, 1200, 1201, 1202, 1203, 1204, 1220, 1221, 1222, 1223, 1224, 1240, 1241, 1242, 1243, 1244, 1260, 1261, 1262, 1263, 1264, 1280, 1281, 1282, 1283, 1284, 1600, 1601, 1602, 1603, 1604, 1620, 1621, 1622, 1623, 1624, 1640, 1641, 1642, 1643, 1644, 1660, 1661, 1662, 1663, 1664, 1680, 1681, 1682, 1683, 1684};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -5491,7 +5379,52 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_17, []
+};""" + "\n\n" + SHARED_13, []
+
+KERNELS["loop_2"] = "tf_loop", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float* p1, int n0, int count0, tf_divisor d0) {
+    TF_SEQUENCE();
+    float r44[1][4];
+    const tf_index first = (tf_index)blockIdx.x * 256 + threadIdx.x;
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        const tf_vector<float, 4> pack0 = *(const tf_vector<float, 4>*)(p0 + off);
+        r44[u][0] = tf_to<float>(pack0.lane[0]);
+        r44[u][1] = tf_to<float>(pack0.lane[1]);
+        r44[u][2] = tf_to<float>(pack0.lane[2]);
+        r44[u][3] = tf_to<float>(pack0.lane[3]);
+    }
+    #pragma unroll
+    for (int u = 0; u < 1; u++) {
+        if (first + u * 256 >= count0) break;
+        const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
+        const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
+        (void)off, (void)line, (void)at;
+        float v48[4];
+        _Pragma("unroll") for (int e = 0; e < 4; e++)
+        v48[e] = r44[u][e] * 2.0f;
+        tf_vector<float, 4> pack1;
+        tf_from(pack1.lane[0], v48[0]);
+        tf_from(pack1.lane[1], v48[1]);
+        tf_from(pack1.lane[2], v48[2]);
+        tf_from(pack1.lane[3], v48[3]);
+        *(tf_vector<float, 4>*)(p1 + off) = pack1;
+    }
+}
+""", []
 
 KERNELS["prepare_6"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -5502,59 +5435,20 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_16 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, unsigned char* p4, int n0, int count0, int count1, int count2, int count3, int count4, int count5, float real0, float real1) {
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0, float real0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2);
-                const float v4 = v3 * real0;
-                tf_store(p1 + (t2 * n0), v4);
-            }
-        }
-        else if (block0 < count3) {
-            const int block5 = block0 - count4;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block5 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                        const float v9 = v8 * real1;
-                        v[j] = (float)v9;
-                    }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
-                }
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
-            }
-        }
-        else  {
-            const int block10 = block0 - count5;
+         {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
             constexpr int TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block10 * 256 + threadIdx.x;
+            const int at = block0 * 256 + threadIdx.x;
             const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (at < 256000) {
-                const int tap = tf_table_11[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_12[tile]) * 64 + within;
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
                 const int first = step * 2 * LANES + half * LANES;
                 float v[LANES];
                 unsigned high[LANES], low[LANES];
@@ -5562,18 +5456,19 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
                 for (int j = 0; j < LANES; j++) {
                     v[j] = 0;
                     if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const tf_index i13 = (4 - (tap / 25));
-                        const tf_index i14 = (4 - (tap / 5 % 5));
-                        const tf_index i15 = (4 - (tap % 5));
-                        const float v16 = tf_load<float>(p3 + (((((co * 16000) + ((first + j) * 125)) + (i13 * 25)) + (i14 * 5)) + i15));
-                        v[j] = (float)v16;
+                        const tf_index i3 = (4 - (tap / 25));
+                        const tf_index i4 = (4 - (tap / 5 % 5));
+                        const tf_index i5 = (4 - (tap % 5));
+                        const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
+                        const float v7 = v6 * real0;
+                        v[j] = (float)v7;
                     }
                     high[j] = round_tf32(v[j]);
                     const float rest = v[j] - __uint_as_float(high[j]);
                     low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 8.16280021e-08f);
                 }
-                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -5731,7 +5626,7 @@ static __device__ __forceinline__ void product(float (&d)[32], unsigned long lon
 
 struct Operands {
     float* y0; Strides ys0;
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + "\n\n" + SHARED_11 + "\n\n" + SHARED_12 + r"""
+};""" + "\n\n" + SHARED_8 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 16, 17, 18, 19, 20, 32, 33, 34, 35, 36, 48, 49, 50, 51, 52, 64, 65, 66, 67, 68, 192, 193, 194, 195, 196, 208, 209, 210, 211, 212, 224, 225, 226, 227, 228, 240, 241, 242, 243, 244, 256, 257, 258, 259, 260, 384, 385, 386, 387, 388, 400, 401, 402, 403, 404, 416, 417, 418, 419, 420, 432, 433, 434, 435, 436, 448, 449, 450, 451, 452, 576, 577, 578, 579, 580, 592, 593, 594, 595, 596, 608, 609, 610, 611, 612, 624, 625, 626, 627, 628, 640, 641, 642, 643, 644, 768, 769, 770, 771, 772, 784, 785, 786, 787, 788, 800, 801, 802, 803, 804, 816, 817, 818, 819, 820, 832, 833, 834, 835, 836};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -5776,7 +5671,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_17, []
+};""" + "\n\n" + SHARED_13, []
 
 KERNELS["prepare_7"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -6124,7 +6019,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
 }
 """, []
 
-KERNELS["moments_tail_4"] = "tf_moments_tail0", r"""
+KERNELS["moments_tail_3"] = "tf_moments_tail0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -6186,7 +6081,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double*
 }
 """, []
 
-KERNELS["moments_tail_5"] = "tf_moments_tail0", r"""
+KERNELS["moments_tail_4"] = "tf_moments_tail0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -6197,7 +6092,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, const float* p2, const float* p3, const float* p4, const float* p5, float* p6, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5) {
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double* p0, float* p1, const float* p2, const float* p3, float* p4, double* p5, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -6252,13 +6147,41 @@ extern "C" __global__ void __launch_bounds__(256) tf_moments_tail0(const double*
                 const double v27 = v26 * 3.8580246913580246e-05;
                 const float v28 = tf_load<float>(p3 + i15);
                 const double v29 = v27 + (double)v28;
-                const float v30 = tf_load<float>(p4 + i15);
-                const double v31 = v29 * (double)v30;
-                const float v32 = tf_load<float>(p5 + i15);
-                const double v33 = v31 + (double)v32;
-                tf_store(p6 + ((i14 * n2) + i15), v33);
+                tf_store(p4 + ((i14 * n2) + i15), v29);
+                tf_store(p5 + ((i14 * n2) + i15), v29);
             }
             __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["moments_tail_5"] = "tf_moments_tail1", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_moments_tail1(const double* p0, const float* p1, const float* p2, float* p3, int n0, int count0, int count1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = (t1 / 128);
+                const tf_index i3 = (t1 - (i2 * 128));
+                const double v4 = tf_load<double>(p0 + ((i2 * n0) + i3));
+                const float v5 = tf_load<float>(p1 + i3);
+                const double v6 = v4 * (double)v5;
+                const float v7 = tf_load<float>(p2 + i3);
+                const double v8 = v6 + (double)v7;
+                tf_store(p3 + ((i2 * n0) + i3), v8);
+            }
         }
     }
 }
@@ -6273,16 +6196,9 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
-}
-__device__ const int tf_table_26[] = {0, 0, 0, 0};
-__device__ const int tf_table_27[] = {0, 1};
-
-extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, const float* __restrict__ p4, float* p5, float* p6, unsigned char* p7, const float* __restrict__ p8, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, int n14, int n15, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9, float real10, float real11, float real12, float real13, float real14, float real15, float real16, float real17, float real18, float real19, float real20, float real21, float real22, float real23, float real24, float real25, float real26, float real27, float real28, float real29, float real30, float real31, float real32, float real33, float real34, float real35, float real36, float real37, float real38, float real39, float real40, float real41, float real42, float real43, float real44, float real45, float real46, float real47, float real48, float real49, float real50, float real51, float real52, float real53, float real54, float real55, float real56, float real57, float real58, float real59, float real60, float real61, float real62, float real63, float real64, float real65, float real66, float real67, float real68, float real69, float real70, float real71, float real72, float real73, float real74, float real75, float real76, float real77, float real78, float real79, float real80, float real81, float real82, float real83, float real84, float real85, float real86, float real87, float real88, float real89, float real90, float real91, float real92, float real93, float real94, float real95, float real96, float real97, float real98, float real99, float real100, float real101, float real102, float real103, float real104, float real105, float real106, float real107, float real108, float real109, float real110, float real111, float real112, float real113, float real114, float real115, float real116, float real117, float real118, float real119, float real120, float real121, float real122, float real123, float real124, float real125, float real126, float real127, float real128, float real129) {
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, float* p4, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, int n14, int count0, int count1, int count2, int count3, int count4, int count5, float real0, float real1, float real2, float real3) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         if (block0 < count1) {
@@ -6290,358 +6206,41 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 128) {
                 const float v3 = tf_load<float>(p0 + t2);
-                const float v4 = v3 * real0;
-                tf_store(p1 + (t2 * n0), v4);
+                const float v4 = v3 + real0;
+                const float v5 = tf_rsqrt(v4);
+                tf_store(p1 + (t2 * n1), v5);
             }
         }
         else if (block0 < count3) {
-            const int block5 = block0 - count4;
-            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
-            if (t6 < 128) {
-                const float v7 = tf_load<float>(p2 + t6);
-                const float v8 = v7 + real1;
-                const float v9 = tf_rsqrt(v8);
-                tf_store(p3 + (t6 * n2), v9);
-            }
-        }
-        else if (block0 < count5) {
-            const int block10 = block0 - count6;
-            const tf_index t11 = (tf_index)block10 * 256 + threadIdx.x;
-            if (t11 < 128) {
-                const float v12 = tf_load<float>(p2 + t11);
-                const float v13 = v12 + real2;
-                const float v14 = tf_rsqrt(v13);
-                const float v15 = tf_load<float>(p4 + t11);
-                const float v16 = v14 * v15;
-                tf_store(p5 + (t11 * n7), v16);
-            }
-        }
-        else if (block0 < count7) {
-            const int block17 = block0 - count8;
-            const tf_index t18 = (tf_index)block17 * 256 + threadIdx.x;
-            if (t18 < 128) {
-                const float v19 = tf_load<float>(p2 + t18);
-                const float v20 = v19 + real3;
-                const float v21 = tf_rsqrt(v20);
-                const float v22 = tf_load<float>(p4 + t18);
-                const float v23 = v21 * v22;
-                const float v24 = v23 * real4;
-                tf_store(p6 + (t18 * n12), v24);
+            const int block6 = block0 - count4;
+            const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
+            if (t7 < 128) {
+                const float v8 = tf_load<float>(p0 + t7);
+                const float v9 = v8 + real1;
+                const float v10 = tf_rsqrt(v9);
+                const float v11 = tf_load<float>(p2 + t7);
+                const float v12 = v10 * v11;
+                tf_store(p3 + (t7 * n6), v12);
             }
         }
         else  {
-            const int block25 = block0 - count9;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 2, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block25 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 2048) {
-                const int tap = tf_table_26[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_27[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v28 = tf_load<float>(p8 + (((first + j) * 16000) + (co * 125)));
-                        const float v29 = v28 * real5;
-                        const float v30 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 25));
-                        const float v31 = v30 * real6;
-                        const float v32 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 50));
-                        const float v33 = v32 * real7;
-                        const float v34 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 75));
-                        const float v35 = v34 * real8;
-                        const float v36 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 100));
-                        const float v37 = v36 * real9;
-                        const double v38 = (double)v29 * 1.0 + (double)v31 * 1.0 + (double)v33 * 1.0 + (double)v35 * 1.0 + (double)v37 * 1.0;
-                        const float v39 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 5));
-                        const float v40 = v39 * real10;
-                        const float v41 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 5));
-                        const float v42 = v41 * real11;
-                        const float v43 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 5));
-                        const float v44 = v43 * real12;
-                        const float v45 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 5));
-                        const float v46 = v45 * real13;
-                        const float v47 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 5));
-                        const float v48 = v47 * real14;
-                        const double v49 = (double)v40 * 1.0 + (double)v42 * 1.0 + (double)v44 * 1.0 + (double)v46 * 1.0 + (double)v48 * 1.0;
-                        const float v50 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 10));
-                        const float v51 = v50 * real15;
-                        const float v52 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 10));
-                        const float v53 = v52 * real16;
-                        const float v54 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 10));
-                        const float v55 = v54 * real17;
-                        const float v56 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 10));
-                        const float v57 = v56 * real18;
-                        const float v58 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 10));
-                        const float v59 = v58 * real19;
-                        const double v60 = (double)v51 * 1.0 + (double)v53 * 1.0 + (double)v55 * 1.0 + (double)v57 * 1.0 + (double)v59 * 1.0;
-                        const float v61 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 15));
-                        const float v62 = v61 * real20;
-                        const float v63 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 15));
-                        const float v64 = v63 * real21;
-                        const float v65 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 15));
-                        const float v66 = v65 * real22;
-                        const float v67 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 15));
-                        const float v68 = v67 * real23;
-                        const float v69 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 15));
-                        const float v70 = v69 * real24;
-                        const double v71 = (double)v62 * 1.0 + (double)v64 * 1.0 + (double)v66 * 1.0 + (double)v68 * 1.0 + (double)v70 * 1.0;
-                        const float v72 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 20));
-                        const float v73 = v72 * real25;
-                        const float v74 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 20));
-                        const float v75 = v74 * real26;
-                        const float v76 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 20));
-                        const float v77 = v76 * real27;
-                        const float v78 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 20));
-                        const float v79 = v78 * real28;
-                        const float v80 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 20));
-                        const float v81 = v80 * real29;
-                        const double v82 = (double)v73 * 1.0 + (double)v75 * 1.0 + (double)v77 * 1.0 + (double)v79 * 1.0 + (double)v81 * 1.0;
-                        const double v83 = (double)v38 * 1.0 + (double)v49 * 1.0 + (double)v60 * 1.0 + (double)v71 * 1.0 + (double)v82 * 1.0;
-                        const float v84 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 1));
-                        const float v85 = v84 * real30;
-                        const float v86 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 1));
-                        const float v87 = v86 * real31;
-                        const float v88 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 1));
-                        const float v89 = v88 * real32;
-                        const float v90 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 1));
-                        const float v91 = v90 * real33;
-                        const float v92 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 1));
-                        const float v93 = v92 * real34;
-                        const double v94 = (double)v85 * 1.0 + (double)v87 * 1.0 + (double)v89 * 1.0 + (double)v91 * 1.0 + (double)v93 * 1.0;
-                        const float v95 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 1));
-                        const float v96 = v95 * real35;
-                        const float v97 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 1));
-                        const float v98 = v97 * real36;
-                        const float v99 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 1));
-                        const float v100 = v99 * real37;
-                        const float v101 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 1));
-                        const float v102 = v101 * real38;
-                        const float v103 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 1));
-                        const float v104 = v103 * real39;
-                        const double v105 = (double)v96 * 1.0 + (double)v98 * 1.0 + (double)v100 * 1.0 + (double)v102 * 1.0 + (double)v104 * 1.0;
-                        const float v106 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 1));
-                        const float v107 = v106 * real40;
-                        const float v108 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 1));
-                        const float v109 = v108 * real41;
-                        const float v110 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 1));
-                        const float v111 = v110 * real42;
-                        const float v112 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 1));
-                        const float v113 = v112 * real43;
-                        const float v114 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 1));
-                        const float v115 = v114 * real44;
-                        const double v116 = (double)v107 * 1.0 + (double)v109 * 1.0 + (double)v111 * 1.0 + (double)v113 * 1.0 + (double)v115 * 1.0;
-                        const float v117 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 1));
-                        const float v118 = v117 * real45;
-                        const float v119 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 1));
-                        const float v120 = v119 * real46;
-                        const float v121 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 1));
-                        const float v122 = v121 * real47;
-                        const float v123 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 1));
-                        const float v124 = v123 * real48;
-                        const float v125 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 1));
-                        const float v126 = v125 * real49;
-                        const double v127 = (double)v118 * 1.0 + (double)v120 * 1.0 + (double)v122 * 1.0 + (double)v124 * 1.0 + (double)v126 * 1.0;
-                        const float v128 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 1));
-                        const float v129 = v128 * real50;
-                        const float v130 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 1));
-                        const float v131 = v130 * real51;
-                        const float v132 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 1));
-                        const float v133 = v132 * real52;
-                        const float v134 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 1));
-                        const float v135 = v134 * real53;
-                        const float v136 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 1));
-                        const float v137 = v136 * real54;
-                        const double v138 = (double)v129 * 1.0 + (double)v131 * 1.0 + (double)v133 * 1.0 + (double)v135 * 1.0 + (double)v137 * 1.0;
-                        const double v139 = (double)v94 * 1.0 + (double)v105 * 1.0 + (double)v116 * 1.0 + (double)v127 * 1.0 + (double)v138 * 1.0;
-                        const float v140 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 2));
-                        const float v141 = v140 * real55;
-                        const float v142 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 2));
-                        const float v143 = v142 * real56;
-                        const float v144 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 2));
-                        const float v145 = v144 * real57;
-                        const float v146 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 2));
-                        const float v147 = v146 * real58;
-                        const float v148 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 2));
-                        const float v149 = v148 * real59;
-                        const double v150 = (double)v141 * 1.0 + (double)v143 * 1.0 + (double)v145 * 1.0 + (double)v147 * 1.0 + (double)v149 * 1.0;
-                        const float v151 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 2));
-                        const float v152 = v151 * real60;
-                        const float v153 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 2));
-                        const float v154 = v153 * real61;
-                        const float v155 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 2));
-                        const float v156 = v155 * real62;
-                        const float v157 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 2));
-                        const float v158 = v157 * real63;
-                        const float v159 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 2));
-                        const float v160 = v159 * real64;
-                        const double v161 = (double)v152 * 1.0 + (double)v154 * 1.0 + (double)v156 * 1.0 + (double)v158 * 1.0 + (double)v160 * 1.0;
-                        const float v162 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 2));
-                        const float v163 = v162 * real65;
-                        const float v164 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 2));
-                        const float v165 = v164 * real66;
-                        const float v166 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 2));
-                        const float v167 = v166 * real67;
-                        const float v168 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 2));
-                        const float v169 = v168 * real68;
-                        const float v170 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 2));
-                        const float v171 = v170 * real69;
-                        const double v172 = (double)v163 * 1.0 + (double)v165 * 1.0 + (double)v167 * 1.0 + (double)v169 * 1.0 + (double)v171 * 1.0;
-                        const float v173 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 2));
-                        const float v174 = v173 * real70;
-                        const float v175 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 2));
-                        const float v176 = v175 * real71;
-                        const float v177 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 2));
-                        const float v178 = v177 * real72;
-                        const float v179 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 2));
-                        const float v180 = v179 * real73;
-                        const float v181 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 2));
-                        const float v182 = v181 * real74;
-                        const double v183 = (double)v174 * 1.0 + (double)v176 * 1.0 + (double)v178 * 1.0 + (double)v180 * 1.0 + (double)v182 * 1.0;
-                        const float v184 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 2));
-                        const float v185 = v184 * real75;
-                        const float v186 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 2));
-                        const float v187 = v186 * real76;
-                        const float v188 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 2));
-                        const float v189 = v188 * real77;
-                        const float v190 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 2));
-                        const float v191 = v190 * real78;
-                        const float v192 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 2));
-                        const float v193 = v192 * real79;
-                        const double v194 = (double)v185 * 1.0 + (double)v187 * 1.0 + (double)v189 * 1.0 + (double)v191 * 1.0 + (double)v193 * 1.0;
-                        const double v195 = (double)v150 * 1.0 + (double)v161 * 1.0 + (double)v172 * 1.0 + (double)v183 * 1.0 + (double)v194 * 1.0;
-                        const float v196 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 3));
-                        const float v197 = v196 * real80;
-                        const float v198 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 3));
-                        const float v199 = v198 * real81;
-                        const float v200 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 3));
-                        const float v201 = v200 * real82;
-                        const float v202 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 3));
-                        const float v203 = v202 * real83;
-                        const float v204 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 3));
-                        const float v205 = v204 * real84;
-                        const double v206 = (double)v197 * 1.0 + (double)v199 * 1.0 + (double)v201 * 1.0 + (double)v203 * 1.0 + (double)v205 * 1.0;
-                        const float v207 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 3));
-                        const float v208 = v207 * real85;
-                        const float v209 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 3));
-                        const float v210 = v209 * real86;
-                        const float v211 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 3));
-                        const float v212 = v211 * real87;
-                        const float v213 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 3));
-                        const float v214 = v213 * real88;
-                        const float v215 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 3));
-                        const float v216 = v215 * real89;
-                        const double v217 = (double)v208 * 1.0 + (double)v210 * 1.0 + (double)v212 * 1.0 + (double)v214 * 1.0 + (double)v216 * 1.0;
-                        const float v218 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 3));
-                        const float v219 = v218 * real90;
-                        const float v220 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 3));
-                        const float v221 = v220 * real91;
-                        const float v222 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 3));
-                        const float v223 = v222 * real92;
-                        const float v224 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 3));
-                        const float v225 = v224 * real93;
-                        const float v226 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 3));
-                        const float v227 = v226 * real94;
-                        const double v228 = (double)v219 * 1.0 + (double)v221 * 1.0 + (double)v223 * 1.0 + (double)v225 * 1.0 + (double)v227 * 1.0;
-                        const float v229 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 3));
-                        const float v230 = v229 * real95;
-                        const float v231 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 3));
-                        const float v232 = v231 * real96;
-                        const float v233 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 3));
-                        const float v234 = v233 * real97;
-                        const float v235 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 3));
-                        const float v236 = v235 * real98;
-                        const float v237 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 3));
-                        const float v238 = v237 * real99;
-                        const double v239 = (double)v230 * 1.0 + (double)v232 * 1.0 + (double)v234 * 1.0 + (double)v236 * 1.0 + (double)v238 * 1.0;
-                        const float v240 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 3));
-                        const float v241 = v240 * real100;
-                        const float v242 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 3));
-                        const float v243 = v242 * real101;
-                        const float v244 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 3));
-                        const float v245 = v244 * real102;
-                        const float v246 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 3));
-                        const float v247 = v246 * real103;
-                        const float v248 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 3));
-                        const float v249 = v248 * real104;
-                        const double v250 = (double)v241 * 1.0 + (double)v243 * 1.0 + (double)v245 * 1.0 + (double)v247 * 1.0 + (double)v249 * 1.0;
-                        const double v251 = (double)v206 * 1.0 + (double)v217 * 1.0 + (double)v228 * 1.0 + (double)v239 * 1.0 + (double)v250 * 1.0;
-                        const float v252 = tf_load<float>(p8 + ((((first + j) * 16000) + (co * 125)) + 4));
-                        const float v253 = v252 * real105;
-                        const float v254 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 25) + 4));
-                        const float v255 = v254 * real106;
-                        const float v256 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 50) + 4));
-                        const float v257 = v256 * real107;
-                        const float v258 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 75) + 4));
-                        const float v259 = v258 * real108;
-                        const float v260 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 100) + 4));
-                        const float v261 = v260 * real109;
-                        const double v262 = (double)v253 * 1.0 + (double)v255 * 1.0 + (double)v257 * 1.0 + (double)v259 * 1.0 + (double)v261 * 1.0;
-                        const float v263 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 5) + 4));
-                        const float v264 = v263 * real110;
-                        const float v265 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 5) + 4));
-                        const float v266 = v265 * real111;
-                        const float v267 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 5) + 4));
-                        const float v268 = v267 * real112;
-                        const float v269 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 5) + 4));
-                        const float v270 = v269 * real113;
-                        const float v271 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 5) + 4));
-                        const float v272 = v271 * real114;
-                        const double v273 = (double)v264 * 1.0 + (double)v266 * 1.0 + (double)v268 * 1.0 + (double)v270 * 1.0 + (double)v272 * 1.0;
-                        const float v274 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 10) + 4));
-                        const float v275 = v274 * real115;
-                        const float v276 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 10) + 4));
-                        const float v277 = v276 * real116;
-                        const float v278 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 10) + 4));
-                        const float v279 = v278 * real117;
-                        const float v280 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 10) + 4));
-                        const float v281 = v280 * real118;
-                        const float v282 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 10) + 4));
-                        const float v283 = v282 * real119;
-                        const double v284 = (double)v275 * 1.0 + (double)v277 * 1.0 + (double)v279 * 1.0 + (double)v281 * 1.0 + (double)v283 * 1.0;
-                        const float v285 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 15) + 4));
-                        const float v286 = v285 * real120;
-                        const float v287 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 15) + 4));
-                        const float v288 = v287 * real121;
-                        const float v289 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 15) + 4));
-                        const float v290 = v289 * real122;
-                        const float v291 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 15) + 4));
-                        const float v292 = v291 * real123;
-                        const float v293 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 15) + 4));
-                        const float v294 = v293 * real124;
-                        const double v295 = (double)v286 * 1.0 + (double)v288 * 1.0 + (double)v290 * 1.0 + (double)v292 * 1.0 + (double)v294 * 1.0;
-                        const float v296 = tf_load<float>(p8 + (((((first + j) * 16000) + (co * 125)) + 20) + 4));
-                        const float v297 = v296 * real125;
-                        const float v298 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 25) + 20) + 4));
-                        const float v299 = v298 * real126;
-                        const float v300 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 50) + 20) + 4));
-                        const float v301 = v300 * real127;
-                        const float v302 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 75) + 20) + 4));
-                        const float v303 = v302 * real128;
-                        const float v304 = tf_load<float>(p8 + ((((((first + j) * 16000) + (co * 125)) + 100) + 20) + 4));
-                        const float v305 = v304 * real129;
-                        const double v306 = (double)v297 * 1.0 + (double)v299 * 1.0 + (double)v301 * 1.0 + (double)v303 * 1.0 + (double)v305 * 1.0;
-                        const double v307 = (double)v262 * 1.0 + (double)v273 * 1.0 + (double)v284 * 1.0 + (double)v295 * 1.0 + (double)v306 * 1.0;
-                        const double v308 = (double)v83 * 1.0 + (double)v139 * 1.0 + (double)v195 * 1.0 + (double)v251 * 1.0 + (double)v307 * 1.0;
-                        v[j] = (float)v308;
-                    }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 5.10000007e-08f);
-                }
-                *(uint4*)(p7 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p7 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+            const int block13 = block0 - count5;
+            const tf_index t14 = (tf_index)block13 * 256 + threadIdx.x;
+            if (t14 < 128) {
+                const float v15 = tf_load<float>(p0 + t14);
+                const float v16 = v15 + real2;
+                const float v17 = tf_rsqrt(v16);
+                const float v18 = tf_load<float>(p2 + t14);
+                const float v19 = v17 * v18;
+                const float v20 = v19 * real3;
+                tf_store(p4 + (t14 * n11), v20);
             }
         }
     }
 }
 """, []
 
-KERNELS["pointwise_6"] = "tf_pointwise0", r"""
+KERNELS["pointwise_4"] = "tf_pointwise0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -6652,7 +6251,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* p2, float* p3, const float* __restrict__ p4, float* p5, const float* p6, float* p7, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, int count10, int count11) {
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* p2, float* p3, const float* __restrict__ p4, const float* __restrict__ p5, const float* p6, float* p7, const float* p8, float* p9, int n0, int n1, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, int count10, int count11) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         if (block0 < count1) {
@@ -6687,655 +6286,47 @@ extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __r
                 double a16 = 0.0;
                 for (tf_index r17 = 0; r17 < n0; ++r17) {
                     const float v18 = tf_load<float>(p0 + ((r17 * n1) + t15));
-                    a16 += (double)(v18);
+                    const float v19 = tf_load<float>(p4 + ((r17 * n1) + t15));
+                    const float v20 = v18 * v19;
+                    a16 += (double)(v20);
                 }
-                const double v19 = (double)(a16);
-                const double v20 = -v19;
-                const float v21 = tf_load<float>(p4 + t15);
-                const double v22 = v20 * (double)v21;
-                tf_store(p5 + t15, v22);
+                const double v21 = (double)(a16);
+                double a22 = 0.0;
+                for (tf_index r23 = 0; r23 < n0; ++r23) {
+                    const float v24 = tf_load<float>(p0 + ((r23 * n1) + t15));
+                    a22 += (double)(v24);
+                }
+                const double v25 = (double)(a22);
+                const double v26 = -v25;
+                const float v27 = tf_load<float>(p5 + t15);
+                const double v28 = v26 * (double)v27;
+                const double v29 = v21 + v28;
+                const float v30 = tf_load<float>(p6 + t15);
+                const double v31 = v29 * (double)v30;
+                tf_store(p7 + t15, v31);
             }
         }
         else  {
-            const int block23 = block0 - count10;
-            const tf_index t24 = (tf_index)block23 * 256 + threadIdx.x;
-            if (t24 < count11) {
-                double a25 = 0.0;
-                for (tf_index r26 = 0; r26 < n0; ++r26) {
-                    const float v27 = tf_load<float>(p0 + ((r26 * n1) + t24));
-                    a25 += (double)(v27);
+            const int block32 = block0 - count10;
+            const tf_index t33 = (tf_index)block32 * 256 + threadIdx.x;
+            if (t33 < count11) {
+                double a34 = 0.0;
+                for (tf_index r35 = 0; r35 < n0; ++r35) {
+                    const float v36 = tf_load<float>(p0 + ((r35 * n1) + t33));
+                    a34 += (double)(v36);
                 }
-                const double v28 = (double)(a25);
-                const float v29 = tf_load<float>(p6 + t24);
-                const double v30 = v28 * (double)v29;
-                const double v31 = v30 * 2.0;
-                tf_store(p7 + t24, v31);
+                const double v37 = (double)(a34);
+                const float v38 = tf_load<float>(p8 + t33);
+                const double v39 = v37 * (double)v38;
+                const double v40 = v39 * 2.0;
+                tf_store(p9 + t33, v40);
             }
         }
     }
 }
 """, []
 
-KERNELS["dense_7"] = "transfuse_dense", r"""#define TF_AFTER_PRODUCT
-
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
-
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
-}
-// Dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
-//   axis d: period 1 advance 1 taps 1
-//   axis h: period 1 advance 1 taps 1
-//   axis w: period 1 advance 1 taps 1
-constexpr int STORE_GROUPS = 1;
-constexpr int THREADS = 512;
-constexpr int LOADERS = 128;
-constexpr int CIN = 64;
-constexpr int COUT = 128;
-constexpr int GROUPS = 1;
-constexpr int MGROUPS = 1;
-constexpr int BLOCKS_PER_TILE = 2;
-constexpr int FIXED = 1;
-constexpr int VARIANTS = 1;
-constexpr int PARTS = 1;
-constexpr int TILE_N = 1;
-constexpr int RUN_N = 1;
-constexpr int EXTENT_N = 1;
-constexpr int FIRST_N = 0;
-constexpr int ADVANCE_N = 1;
-constexpr int PERIOD_N = 1;
-constexpr int SECOND_N = 0;
-constexpr int TILE_D = 1;
-constexpr int RUN_D = 1;
-constexpr int EXTENT_D = 1;
-constexpr int FIRST_D = 0;
-constexpr int ADVANCE_D = 1;
-constexpr int PERIOD_D = 1;
-constexpr int SECOND_D = 0;
-constexpr int TILE_H = 1;
-constexpr int RUN_H = 1;
-constexpr int EXTENT_H = 1;
-constexpr int FIRST_H = 0;
-constexpr int ADVANCE_H = 1;
-constexpr int PERIOD_H = 1;
-constexpr int SECOND_H = 0;
-constexpr int TILE_W = 1;
-constexpr int RUN_W = 1;
-constexpr int EXTENT_W = 2;
-constexpr int FIRST_W = 0;
-constexpr int ADVANCE_W = 1;
-constexpr int PERIOD_W = 1;
-constexpr int SECOND_W = 0;
-constexpr int PIXELS = 2;
-constexpr int RAW_PIXELS = 2;
-constexpr int IN_W = 1;
-constexpr int PLANE = 8;
-constexpr int RUN_PIXELS = 8;
-constexpr int LANES = 4;
-constexpr int VECTORS = 4;
-constexpr int TERMS = 2;
-constexpr int STAGE_CHANNELS = 16;
-constexpr int KSTAGES = 4;
-constexpr int K_STEPS = 2;
-constexpr int KSTEPS = 8;
-constexpr int STAGES = 4;
-constexpr int RAW = 2;
-constexpr int PIECE = 4;
-constexpr int PIECES = 1;
-constexpr int SLABS = 1;
-constexpr int SLAB_BYTES = 8192;
-constexpr int TILE_BYTES = 4096;
-constexpr int OPERAND_TILES = 2;
-constexpr int BUFFERS = 4;
-constexpr int CHUNKS = 1;
-constexpr int CHUNK_WIDTH = 8;
-constexpr int CHUNK_ROWS = 1;
-constexpr int ROW_LENGTH = 8;
-constexpr int SETS = 1;
-constexpr int PLANES = 1;
-constexpr int ROWS_PER_PLANE = 1;
-constexpr int ROWS_PER_GROUP = 1;
-constexpr int BLOCK_ROWS = 64;
-constexpr int PITCH = 8;
-constexpr int BLOCKS = 1;
-constexpr int ACCUMULATORS = 4;
-constexpr int STAGE_BYTES = 1024;
-constexpr int RAW_BYTES = 512;
-constexpr int CHUNK_BYTES = 2048;
-constexpr int WEIGHTS_AT = 0;
-constexpr int STAGES_AT = 65536;
-constexpr int RAW_AT = 69632;
-constexpr int CHUNKS_AT = 70656;
-constexpr int AHEAD_AT = 78848;
-constexpr int AHEAD_BYTES = 0;
-constexpr int TABLES_AT = 78848;
-constexpr int PLACES_AT = 84992;
-constexpr int HELD_VALUES = 32;
-constexpr bool RESIDENT = true;
-constexpr bool JOINT = false;
-constexpr bool SPLIT_CHANNELS = true;
-constexpr bool PIXEL_MAJOR = false;
-constexpr bool FLAT = false;
-constexpr bool PLACES_AHEAD = false;
-constexpr bool REDUCED = false;
-enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND, LOAD_VECTOR_BOXES };
-constexpr int LOAD = LOAD_VECTOR_BOXES;
-typedef float ELEMENT;
-typedef float REAL;
-typedef int OFFSET;
-static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 2, 2); }
-static __device__ __forceinline__ int slab_count(int) { return 1; }
-constexpr bool SKIPS = false;
-static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }""" + "\n\n" + SHARED_6 + r"""
-
-#ifdef __CUDACC__
-// True in every thread of a warpgroup where it is in all of them.
-TF_PTX bool group_agrees(int barrier, bool mine) {
-    unsigned all;
-    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
-    return __shfl_sync(~0u, all, 0);
-}
-TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
-TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
-TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
-template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-#else
-TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
-TF_PTX void products_begin() {}
-TF_PTX void products_commit() {}
-template <int PENDING> TF_PTX void products_wait() {}
-TF_PTX void landed(float&) {}
-TF_PTX void add_landed(float& total, float sum) { total += sum; }
-template <int COUNT> TF_PTX void registers_give() {}
-template <int COUNT> TF_PTX void registers_take() {}
-#endif
-static __device__ __forceinline__ void product(float (&d)[4], unsigned long long a, unsigned long long b, int accumulate) {
-#ifdef __CUDACC__
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\nwgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0,%1,%2,%3}, %4, %5, p, 1, 1;\n}"
-        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]) : "l"(a), "l"(b), "r"(accumulate));
-#else
-    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
-#endif
-}""" + "\n\n" + SHARED_7 + r"""
-
-struct Operands {
-    const float* r0; Strides rs0;
-    const float* r1; Strides rs1;
-    REAL* partial;
-};""" + "\n\n" + SHARED_8 + r"""
-
-// Words of a raw box: one pixel or two.
-constexpr int WORD = 1, WORDS = RAW_PIXELS / WORD;
-constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
-constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
-// Where a pixel of a raw box goes in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between
-// them in the patch are zeros that nobody writes.
-static __device__ __forceinline__ int in_patch(int raw) {
-    if (ADVANCE == 1) return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw;
-    // Neighbours in memory go to the sub-patches of their residues.
-    const int w = raw % (EXTENT_W * ADVANCE_W), r = raw / (EXTENT_W * ADVANCE_W), h = r % (EXTENT_H * ADVANCE_H), q = r / (EXTENT_H * ADVANCE_H);
-    const int d = q % (EXTENT_D * ADVANCE_D), n = q / (EXTENT_D * ADVANCE_D);
-    const int sub = (d % ADVANCE_D * ADVANCE_H + h % ADVANCE_H) * ADVANCE_W + w % ADVANCE_W;
-    return (((sub * EXTENT_N + n) * EXTENT_D + d / ADVANCE_D) * EXTENT_H + h / ADVANCE_H) * EXTENT_W + w / ADVANCE_W;
-}""" + "\n\n" + SHARED_10 + r"""
-
-// A raw box, PIECE vectors of channels as they lie in memory, [vector][pixel]: each begins on 128 bytes.
-constexpr int RAW_PLANE = RAW_BYTES / (PIECE * 16);
-static __device__ __forceinline__ void bring_vectors(unsigned to, const TensorMap* boxes, int w, int h, int d, int n, int channel, unsigned bar) {
-    for (int v = 0; v < PIECE; v++) copy_box(to + v * RAW_PLANE * 16, boxes, channel + v * LANES, w, h, d, n, bar);
-}
-
-// It becomes operand vectors of the same channels, by way of the prologue.
-static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
-    typedef tf_vector<ELEMENT, LANES> Vector;
-    constexpr int TURNS = WORD_TURNS, AT_ONCE = (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / LANES;
-    const Vector* in = (const Vector*)raw;
-    stage += piece * PIECE * PLANE * 16;
-#pragma unroll 1
-    for (int first = channels + piece * PIECE * LANES; first < channels + (piece + 1) * PIECE * LANES; first += LANES, in += RAW_PLANE, stage += PLANE * 16) {
-        const bool has = group_has(first);                    // a vector's channels are of one group
-        const int channel = first_of_group(at) + (has ? first : channels);
-        OfChannel of[PROLOGUE ? LANES : 1];
-        if (PROLOGUE)
-#pragma unroll
-            for (int j = 0; j < LANES; j++) of[j] = of_channel(channel + j, at.u[0], shared, operands);
-#pragma unroll
-        for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
-            Vector vector[AT_ONCE];                           // all reads of a batch before its writes: one latency, not one a pixel
-#pragma unroll
-            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) vector[f] = in[min((turn + f) * TRANSPOSERS + t, WORDS - 1)];
-#pragma unroll
-            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(p);
-                Pixel pixel_of = {};
-                if (PROLOGUE_PLACED || (PROLOGUE && TURNS > 32)) pixel_of = pixel(to, at, s);
-                else pixel_of.inside = !PROLOGUE || (words >> (turn + f) & 1);
-                REAL v[LANES];
-#pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = tf_load<REAL>(vector[f].lane + j);
-                    if (PROLOGUE && pixel_of.inside) v[j] = prologue(v[j], of[j], channel + j, pixel_of, shared, operands);
-                    if (!has || !pixel_of.inside) v[j] = 0;
-                }
-                if (p >= WORDS) continue;
-                if constexpr (sizeof(ELEMENT) == 2) {
-                    Vector made;
-#pragma unroll
-                    for (int j = 0; j < LANES; j++) tf_store(made.lane + j, v[j]);
-                    *(Vector*)(stage + to * 16) = made;
-                } else {
-                    put(stage, to, v);
-                }
-            }
-        }
-    }
-}
-
-// Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
-static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
-    constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
-    constexpr int RING = OPERAND ? STAGES : RAW, BOXES = OPERAND ? KSTAGES : KSTAGES * PIECES;
-    if (RESIDENT && (int)blockIdx.x < s.total) {              // weights that stay: all of this CTA's channels, once
-        barrier_expect(shared_address(&b.weights_full[0]), KSTEPS * OPERAND_TILES * TILE_BYTES);
-        copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
-    }
-    // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
-    Place at = place_of(blockIdx.x, s), w_at = at;
-    int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < s.total);) {
-        if (!RESIDENT) while (w_tile < s.total) {
-            if (slab_meets(slab, w_at, s)) {
-                if (w_turn > 0 && !barrier_done(shared_address(&b.weights_empty[w_slot]), (w_turn - 1) & 1)) break;
-                const int first = slab_first(w_at.variant, slab), bytes = (slab_first(w_at.variant, slab + 1) - first) * TILE_BYTES;
-                copy_weights(shared_address(shared + WEIGHTS_AT + w_slot * SLAB_BYTES), packed + (((long long)w_at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, bytes, shared_address(&b.weights_full[w_slot]), 0);
-                if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
-            }
-            if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }
-            if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
-        }
-        if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1))) continue;
-        const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
-        const int w = ADVANCE_W * (at.u[3] + FIRST_W), h = ADVANCE_H * (at.u[2] + FIRST_H), d = ADVANCE_D * (at.u[1] + FIRST_D), n = at.u[0];
-        if (OPERAND) {
-            const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
-            barrier_expect(bar, VECTORS * PIXELS * 16);
-            for (int v = 0; v < VECTORS; v++)                 // beyond the group's channels: beyond the tensor, where zeros are
-                copy_box(to + v * PLANE * 16, boxes, group_has(box * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + box * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
-        } else {
-            barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
-            bring_vectors(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + box * (PIECE * LANES), bar);
-        }
-        if (++slot == RING) { slot = 0; turn++; }
-        if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
-    }
-}""" + "\n\n" + SHARED_12 + r"""
-
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
-    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
-    tiles = descriptor(weights + stage * (K_STEPS * OPERAND_TILES * TILE_BYTES), 1024, 128);
-    tiles += warpgroup * (TILE_BYTES / 16);
-    products_begin();
-    product(acc[0], tiles + 128ll, pixels + 32ll, 0);
-    product(acc[0], tiles + 640ll, pixels + 48ll, 1);
-    product(acc[0], tiles + 128ll, pixels + 0ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 32ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 16ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 48ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 0ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 16ll, 1);
-    products_commit();
-    products_wait<0>();
-    promote(acc[0], total[0]);
-    held.stage = slot;
-    held.release(b);
-}
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};
-
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-// WG: which of the texts; `warpgroup`: which of the two that take the role.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
-    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held;
-    held.group = warpgroup;
-    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
-    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
-    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
-    int slot = first_slot, chunk_turn = 0;
-    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
-    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
-    Place ahead = place_of(blockIdx.x, s);
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
-        REAL acc[BLOCKS][ACCUMULATORS];
-        Totals total;
-        if (TERMS > 1)
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        if (SKIPS)                                            // any slab may be the first
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        for (int k = 0; k < KSTAGES; k++) {
-            held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
-            if (++stage == STAGES) { stage = 0; turn++; }
-        }
-        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
-        products_wait<0>();
-        settled(acc);
-        held.release(b);
-        if constexpr (BIASED) fragments.rows(at);
-        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
-        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-        } else
-#pragma unroll
-        for (int c = 0; c < CHUNKS; c++)
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if constexpr (BIASED)                         // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p++)
-#pragma unroll
-                        for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
-                            }
-                if constexpr (REDUCED)                        // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p += 2)
-#pragma unroll
-                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
-                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
-                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
-                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
-                        }
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-#pragma unroll
-                for (int p = 0; p < PLANES; p++) {
-                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
-                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
-#pragma unroll
-                    for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
-                                const int px = r * CHUNK_WIDTH + i * 8 + column;
-#pragma unroll
-                                for (int m = 0; m < WARPS_N; m++)
-                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
-                            }
-                        }
-                }
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-    }
-    if constexpr (FRAGMENTS) fragments.finish();
-}
-constexpr int VECTOR = 1;
-constexpr int VECTOR_PIXELS = 1;
-constexpr int LANES_W = 8;
-constexpr int ROWS = 16;
-constexpr int TURNS = 1;
-constexpr int PHASE_CHANNELS = 64;
-constexpr int ITEMS = 4;
-constexpr int BATCH = 4;
-constexpr int BATCHES = 1;
-constexpr int ROW_STEP = 16;
-constexpr int WRITERS = 2;
-constexpr int CHUNK_OUTER = 1;
-constexpr int PHASES_W = 1;
-__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
-// The first row of a phase in the chunk, −1 where it has no taps.
-static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
-    return outer < 1 ? outer * 0 + w * 0 : -1;
-}
-template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
-    tf_vector<S, N> whole;
-#pragma unroll
-    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
-    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
-    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
-    else *(tf_vector<S, N>*)to = whole;
-}
-// A table's entries for the thread's rows.
-static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
-#pragma unroll
-    for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
-}
-constexpr int STAT_ROWS = 4;
-// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At the end it has the
-// sums of those that begin with own_row.
-template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL (&p)[STAT_ROWS], int lane, Join join) {
-    if constexpr (STEP < LANES_W) {
-        if constexpr (HALF == 0) {
-            p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));
-        } else {
-            const bool upper = lane & STEP;
-#pragma unroll
-            for (int i = 0; i < HALF; i++) {
-                const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];
-                p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));
-            }
-        }
-        join_lanes<HALF / 2, STEP * 2>(p, lane, join);
-    }
-}
-// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, and where
-// they are all alike (outputs that no tap meets) rounding takes the same from each.
-static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {
-    const REAL both = a + b, of_b = both - a;
-    rest += (a - (both - of_b)) + (b - of_b);
-    a = both;
-}
-static __device__ __forceinline__ REAL with_rest(REAL a, REAL rest) { return rest == rest ? a + rest : a; }   // nan: a is infinite
-
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 5120);
-    REAL* image_table = slots + 256;
-    REAL* exchange = slots + 256;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    int own_row = 0;
-    for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
-    constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
-    const bool owns_rows = lane_column < STAT_ROWS;
-    (void)own_row, (void)owns_rows;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int wg = 0; wg < WRITERS; wg++)
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++) {
-            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
-            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
-            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
-            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
-            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column / PHASES_W, w_phase = column % PHASES_W;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
-#pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v23[BATCH][VECTOR];
-                        const int row = row_of(q, w_phase);
-                        const REAL* from = chunk + row * PITCH + px;
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++) v23[i][0] = from[CHUNK_ROW(i) * PITCH];
-                        REAL v25[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v25[i][e] = v23[i][e] * 3.85802487e-05f;
-                        REAL r26[BATCH];
-                        load_rows(r26, table + 0 + group * COUT + CHANNEL(0));
-                        REAL v27[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v27[i][e] = v25[i][e] + r26[i];
-                        REAL r7[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        r7[i][e] = VALID(e) && CHANNEL_OK(i) ? tf_load<REAL>(operands.r1 + (0ll + PN(e) * operands.rs1.n + (group * COUT + CHANNEL(i)) * operands.rs1.c)) : 0.f;
-                        REAL v29[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v29[i][e] = r7[i][e] * v27[i][e];
-                        {
-                            REAL part[STAT_ROWS];
-#pragma unroll
-                            for (int i = 0; i < STAT_ROWS; i++) {
-                                part[i] = 0.f;
-                                if (i >= BATCH) continue;
-#pragma unroll
-                                for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = (part[i] + v29[i][e]);
-                            }
-                            join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return (a + b); });
-#pragma unroll
-                            for (int j = 0; j < OWN_ROWS; j++) {
-                                const int i = own_row + j;
-                                if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
-                                const int channel = group * COUT + CHANNEL(i);
-                                add_with_rest(slots[0 + channel], slots[128 + channel], part[j]);
-                            }
-                        }
-                    }
-                }
-            }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-    }
-    barrier_named(2 + store_group, 128);
-    for (int c = t; c < 128; c += 128) {
-        operands.partial[(0ll * gridDim.x * STORE_GROUPS + blockIdx.x * STORE_GROUPS + store_group) * 128 + c] = with_rest(slots[0 + c], slots[128 + c]);
-    }
-    barrier_named(2 + store_group, 128);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, const float* r1, Strides rs1, REAL* partial, const __grid_constant__ TensorMap boxes) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    __shared__ Barriers b;
-    const int t = threadIdx.x;
-    const Operands operands{r0, rs0, r1, rs1, partial};
-    if (t == 0) {
-        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256); }
-        for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }
-        for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }
-        for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }
-        barrier_fence();
-    }
-    TF_SEQUENCE();
-for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[0 + c] = tf_load<REAL>(r0 + c * rs0.c);
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 5120))[0 + c] = 0.f;
-for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 5120))[128 + c] = 0.f;
-    __syncthreads();
-    const int role = __shfl_sync(~0u, t / 128, 0);
-    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, operands, t); }
-    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
-    else { registers_take<176>(); product_role<0>(shared, b, s, operands, role - STORE_GROUPS - 1, t % 128); }
-}
-""", []
-
-KERNELS["dense_tail_3"] = "tf_dense_tail0", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
-
-typedef int tf_index;
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
-extern "C" __global__ void __launch_bounds__(256) tf_dense_tail0(const float* p0, const float* p1, const float* p2, float* p3, int n0, int n1, int count0, int count1) {
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-         {
-            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
-            if (t1 < count1) {
-                double a2 = 0.0;
-                for (tf_index r3 = 0; r3 < n0; ++r3) {
-                    const double v4 = (double)p0[(t1 + (r3 * n1))];
-                    a2 += (v4);
-                }
-                const double v5 = (double)(a2);
-                const float v6 = tf_load<float>(p1 + t1);
-                const double v7 = v5 + (double)v6;
-                const float v8 = tf_load<float>(p2 + t1);
-                const double v9 = v7 * (double)v8;
-                tf_store(p3 + t1, v9);
-            }
-        }
-    }
-}
-""", []
-
-KERNELS["correlate_2"] = "tf_correlate0", r"""
+KERNELS["correlate"] = "tf_correlate0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -7368,7 +6359,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate0(const float* __r
 }
 """, []
 
-KERNELS["correlate_3"] = "tf_correlate1", r"""
+KERNELS["correlate_2"] = "tf_correlate1", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -7472,7 +6463,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_library0(const float* p0, f
 }
 """, []
 
-KERNELS["loop"] = "tf_loop", r"""
+KERNELS["loop_3"] = "tf_loop", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -7485,7 +6476,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 
 extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float* p1, int n0, int count0, tf_divisor d0) {
     TF_SEQUENCE();
-    float r37[1][4];
+    float r28[1][4];
     const tf_index first = (tf_index)blockIdx.x * 256 + threadIdx.x;
     #pragma unroll
     for (int u = 0; u < 1; u++) {
@@ -7493,10 +6484,10 @@ extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float
         const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
         (void)off, (void)line, (void)at;
         const tf_vector<float, 4> pack0 = *(const tf_vector<float, 4>*)(p0 + off);
-        r37[u][0] = tf_to<float>(pack0.lane[0]);
-        r37[u][1] = tf_to<float>(pack0.lane[1]);
-        r37[u][2] = tf_to<float>(pack0.lane[2]);
-        r37[u][3] = tf_to<float>(pack0.lane[3]);
+        r28[u][0] = tf_to<float>(pack0.lane[0]);
+        r28[u][1] = tf_to<float>(pack0.lane[1]);
+        r28[u][2] = tf_to<float>(pack0.lane[2]);
+        r28[u][3] = tf_to<float>(pack0.lane[3]);
     }
     #pragma unroll
     for (int u = 0; u < 1; u++) {
@@ -7504,14 +6495,14 @@ extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float
         const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
         const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
         (void)off, (void)line, (void)at;
-        float v46[4];
+        float v37[4];
         _Pragma("unroll") for (int e = 0; e < 4; e++)
-        v46[e] = r37[u][e] * 2.0f;
+        v37[e] = r28[u][e] * 2.0f;
         tf_vector<float, 4> pack1;
-        tf_from(pack1.lane[0], v46[0]);
-        tf_from(pack1.lane[1], v46[1]);
-        tf_from(pack1.lane[2], v46[2]);
-        tf_from(pack1.lane[3], v46[3]);
+        tf_from(pack1.lane[0], v37[0]);
+        tf_from(pack1.lane[1], v37[1]);
+        tf_from(pack1.lane[2], v37[2]);
+        tf_from(pack1.lane[3], v37[3]);
         *(tf_vector<float, 4>*)(p1 + off) = pack1;
     }
 }
@@ -7528,7 +6519,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, const float* __restrict__ p4, float* p5, const float* __restrict__ p6, double* p7, float* p8, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, int n14, int n15, int n16, int n17, int n18, int n19, int n20, int n21, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9) {
+extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3, float* p4, const float* __restrict__ p5, float* p6, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, int n11, int n12, int n13, int n14, int n15, int n16, int n17, int n18, int n19, int n20, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, float real0, float real1, float real2, float real3, float real4, float real5, float real6, float real7, float real8, float real9, float real10, float real11, float real12, float real13, float real14, float real15, float real16, float real17, float real18, float real19, float real20, float real21, float real22, float real23, float real24, float real25, float real26, float real27, float real28, float real29, float real30, float real31, float real32, float real33, float real34, float real35, float real36, float real37, float real38, float real39, float real40, float real41, float real42, float real43, float real44, float real45, float real46, float real47, float real48, float real49, float real50, float real51, float real52, float real53, float real54, float real55, float real56, float real57, float real58, float real59, float real60, float real61, float real62, float real63, float real64, float real65, float real66, float real67, float real68, float real69, float real70, float real71, float real72, float real73, float real74, float real75, float real76, float real77, float real78, float real79, float real80, float real81, float real82, float real83, float real84, float real85, float real86, float real87, float real88, float real89, float real90, float real91, float real92, float real93, float real94, float real95, float real96, float real97, float real98, float real99, float real100, float real101, float real102, float real103, float real104, float real105, float real106, float real107, float real108, float real109, float real110, float real111, float real112, float real113, float real114, float real115, float real116, float real117, float real118, float real119, float real120, float real121, float real122, float real123, float real124, float real125, float real126, float real127, float real128) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         if (block0 < count1) {
@@ -7536,197 +6527,331 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 128) {
                 const float v3 = tf_load<float>(p0 + t2);
-                const float v4 = v3 * real0;
-                tf_store(p1 + (t2 * n0), v4);
+                const float v4 = v3 + real0;
+                const float v5 = tf_rsqrt(v4);
+                tf_store(p1 + (t2 * n1), v5);
             }
         }
         else if (block0 < count3) {
-            const int block5 = block0 - count4;
-            const tf_index t6 = (tf_index)block5 * 256 + threadIdx.x;
-            if (t6 < 128) {
-                const float v7 = tf_load<float>(p2 + t6);
-                const float v8 = v7 + real1;
-                const float v9 = tf_rsqrt(v8);
-                tf_store(p3 + (t6 * n2), v9);
+            const int block6 = block0 - count4;
+            const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
+            if (t7 < 128) {
+                const float v8 = tf_load<float>(p0 + t7);
+                const float v9 = v8 + real1;
+                const float v10 = tf_rsqrt(v9);
+                const float v11 = tf_load<float>(p2 + t7);
+                const float v12 = v10 * v11;
+                tf_store(p3 + (t7 * n6), v12);
             }
         }
         else if (block0 < count5) {
-            const int block10 = block0 - count6;
-            const tf_index t11 = (tf_index)block10 * 256 + threadIdx.x;
-            if (t11 < 128) {
-                const float v12 = tf_load<float>(p2 + t11);
-                const float v13 = v12 + real2;
-                const float v14 = tf_rsqrt(v13);
-                const float v15 = tf_load<float>(p4 + t11);
-                const float v16 = v14 * v15;
-                tf_store(p5 + (t11 * n7), v16);
+            const int block13 = block0 - count6;
+            const tf_index t14 = (tf_index)block13 * 256 + threadIdx.x;
+            if (t14 < 128) {
+                const float v15 = tf_load<float>(p0 + t14);
+                const float v16 = v15 + real2;
+                const float v17 = tf_rsqrt(v16);
+                const float v18 = tf_load<float>(p2 + t14);
+                const float v19 = v17 * v18;
+                const float v20 = v19 * real3;
+                tf_store(p4 + (t14 * n11), v20);
             }
         }
-        else if (block0 < count7) {
-            const int block17 = block0 - count8;
-            const tf_index t18 = (tf_index)block17 * 256 + threadIdx.x;
-            if (t18 < 204800) {
-                const tf_index i19 = (t18 / 5);
-                const tf_index i20 = (t18 - (i19 * 5));
-                const tf_index i21 = (i19 / 5);
-                const tf_index i22 = (i19 - (i21 * 5));
-                const tf_index i23 = (i21 / 128);
-                const tf_index i24 = (i21 - (i23 * 128));
-                const float v25 = tf_load<float>(p6 + ((((i23 * 16000) + (i24 * 125)) + (i22 * 5)) + i20));
-                const float v26 = v25 * real3;
-                const float v27 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 25) + (i22 * 5)) + i20));
-                const float v28 = v27 * real4;
-                const float v29 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 50) + (i22 * 5)) + i20));
-                const float v30 = v29 * real5;
-                const float v31 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 75) + (i22 * 5)) + i20));
-                const float v32 = v31 * real6;
-                const float v33 = tf_load<float>(p6 + (((((i23 * 16000) + (i24 * 125)) + 100) + (i22 * 5)) + i20));
-                const float v34 = v33 * real7;
+        else  {
+            const int block21 = block0 - count7;
+            const tf_index t22 = (tf_index)block21 * 256 + threadIdx.x;
+            if (t22 < 8192) {
+                const tf_index i23 = (t22 / 64);
+                const tf_index i24 = (t22 - (i23 * 64));
+                const float v25 = tf_load<float>(p5 + ((i24 * 16000) + (i23 * 125)));
+                const float v26 = v25 * real4;
+                const float v27 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 25));
+                const float v28 = v27 * real5;
+                const float v29 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 50));
+                const float v30 = v29 * real6;
+                const float v31 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 75));
+                const float v32 = v31 * real7;
+                const float v33 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 100));
+                const float v34 = v33 * real8;
                 const double v35 = (double)v26 * 1.0 + (double)v28 * 1.0 + (double)v30 * 1.0 + (double)v32 * 1.0 + (double)v34 * 1.0;
-                tf_store(p7 + ((((i23 * n12) + (i24 * n13)) + (i22 * n15)) + (i20 * n16)), v35);
-            }
-        }
-        else  {
-            const int block36 = block0 - count9;
-            const tf_index t37 = (tf_index)block36 * 256 + threadIdx.x;
-            if (t37 < 128) {
-                const float v38 = tf_load<float>(p2 + t37);
-                const float v39 = v38 + real8;
-                const float v40 = tf_rsqrt(v39);
-                const float v41 = tf_load<float>(p4 + t37);
-                const float v42 = v40 * v41;
-                const float v43 = v42 * real9;
-                tf_store(p8 + (t37 * n18), v43);
+                const float v36 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 5));
+                const float v37 = v36 * real9;
+                const float v38 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 5));
+                const float v39 = v38 * real10;
+                const float v40 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 5));
+                const float v41 = v40 * real11;
+                const float v42 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 5));
+                const float v43 = v42 * real12;
+                const float v44 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 5));
+                const float v45 = v44 * real13;
+                const double v46 = (double)v37 * 1.0 + (double)v39 * 1.0 + (double)v41 * 1.0 + (double)v43 * 1.0 + (double)v45 * 1.0;
+                const float v47 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 10));
+                const float v48 = v47 * real14;
+                const float v49 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 10));
+                const float v50 = v49 * real15;
+                const float v51 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 10));
+                const float v52 = v51 * real16;
+                const float v53 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 10));
+                const float v54 = v53 * real17;
+                const float v55 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 10));
+                const float v56 = v55 * real18;
+                const double v57 = (double)v48 * 1.0 + (double)v50 * 1.0 + (double)v52 * 1.0 + (double)v54 * 1.0 + (double)v56 * 1.0;
+                const float v58 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 15));
+                const float v59 = v58 * real19;
+                const float v60 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 15));
+                const float v61 = v60 * real20;
+                const float v62 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 15));
+                const float v63 = v62 * real21;
+                const float v64 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 15));
+                const float v65 = v64 * real22;
+                const float v66 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 15));
+                const float v67 = v66 * real23;
+                const double v68 = (double)v59 * 1.0 + (double)v61 * 1.0 + (double)v63 * 1.0 + (double)v65 * 1.0 + (double)v67 * 1.0;
+                const float v69 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 20));
+                const float v70 = v69 * real24;
+                const float v71 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 20));
+                const float v72 = v71 * real25;
+                const float v73 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 20));
+                const float v74 = v73 * real26;
+                const float v75 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 20));
+                const float v76 = v75 * real27;
+                const float v77 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 20));
+                const float v78 = v77 * real28;
+                const double v79 = (double)v70 * 1.0 + (double)v72 * 1.0 + (double)v74 * 1.0 + (double)v76 * 1.0 + (double)v78 * 1.0;
+                const double v80 = (double)v35 * 1.0 + (double)v46 * 1.0 + (double)v57 * 1.0 + (double)v68 * 1.0 + (double)v79 * 1.0;
+                const float v81 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 1));
+                const float v82 = v81 * real29;
+                const float v83 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 1));
+                const float v84 = v83 * real30;
+                const float v85 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 1));
+                const float v86 = v85 * real31;
+                const float v87 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 1));
+                const float v88 = v87 * real32;
+                const float v89 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 1));
+                const float v90 = v89 * real33;
+                const double v91 = (double)v82 * 1.0 + (double)v84 * 1.0 + (double)v86 * 1.0 + (double)v88 * 1.0 + (double)v90 * 1.0;
+                const float v92 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 5) + 1));
+                const float v93 = v92 * real34;
+                const float v94 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 5) + 1));
+                const float v95 = v94 * real35;
+                const float v96 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 5) + 1));
+                const float v97 = v96 * real36;
+                const float v98 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 5) + 1));
+                const float v99 = v98 * real37;
+                const float v100 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 5) + 1));
+                const float v101 = v100 * real38;
+                const double v102 = (double)v93 * 1.0 + (double)v95 * 1.0 + (double)v97 * 1.0 + (double)v99 * 1.0 + (double)v101 * 1.0;
+                const float v103 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 10) + 1));
+                const float v104 = v103 * real39;
+                const float v105 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 10) + 1));
+                const float v106 = v105 * real40;
+                const float v107 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 10) + 1));
+                const float v108 = v107 * real41;
+                const float v109 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 10) + 1));
+                const float v110 = v109 * real42;
+                const float v111 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 10) + 1));
+                const float v112 = v111 * real43;
+                const double v113 = (double)v104 * 1.0 + (double)v106 * 1.0 + (double)v108 * 1.0 + (double)v110 * 1.0 + (double)v112 * 1.0;
+                const float v114 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 15) + 1));
+                const float v115 = v114 * real44;
+                const float v116 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 15) + 1));
+                const float v117 = v116 * real45;
+                const float v118 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 15) + 1));
+                const float v119 = v118 * real46;
+                const float v120 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 15) + 1));
+                const float v121 = v120 * real47;
+                const float v122 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 15) + 1));
+                const float v123 = v122 * real48;
+                const double v124 = (double)v115 * 1.0 + (double)v117 * 1.0 + (double)v119 * 1.0 + (double)v121 * 1.0 + (double)v123 * 1.0;
+                const float v125 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 20) + 1));
+                const float v126 = v125 * real49;
+                const float v127 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 20) + 1));
+                const float v128 = v127 * real50;
+                const float v129 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 20) + 1));
+                const float v130 = v129 * real51;
+                const float v131 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 20) + 1));
+                const float v132 = v131 * real52;
+                const float v133 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 20) + 1));
+                const float v134 = v133 * real53;
+                const double v135 = (double)v126 * 1.0 + (double)v128 * 1.0 + (double)v130 * 1.0 + (double)v132 * 1.0 + (double)v134 * 1.0;
+                const double v136 = (double)v91 * 1.0 + (double)v102 * 1.0 + (double)v113 * 1.0 + (double)v124 * 1.0 + (double)v135 * 1.0;
+                const float v137 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 2));
+                const float v138 = v137 * real54;
+                const float v139 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 2));
+                const float v140 = v139 * real55;
+                const float v141 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 2));
+                const float v142 = v141 * real56;
+                const float v143 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 2));
+                const float v144 = v143 * real57;
+                const float v145 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 2));
+                const float v146 = v145 * real58;
+                const double v147 = (double)v138 * 1.0 + (double)v140 * 1.0 + (double)v142 * 1.0 + (double)v144 * 1.0 + (double)v146 * 1.0;
+                const float v148 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 5) + 2));
+                const float v149 = v148 * real59;
+                const float v150 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 5) + 2));
+                const float v151 = v150 * real60;
+                const float v152 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 5) + 2));
+                const float v153 = v152 * real61;
+                const float v154 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 5) + 2));
+                const float v155 = v154 * real62;
+                const float v156 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 5) + 2));
+                const float v157 = v156 * real63;
+                const double v158 = (double)v149 * 1.0 + (double)v151 * 1.0 + (double)v153 * 1.0 + (double)v155 * 1.0 + (double)v157 * 1.0;
+                const float v159 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 10) + 2));
+                const float v160 = v159 * real64;
+                const float v161 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 10) + 2));
+                const float v162 = v161 * real65;
+                const float v163 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 10) + 2));
+                const float v164 = v163 * real66;
+                const float v165 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 10) + 2));
+                const float v166 = v165 * real67;
+                const float v167 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 10) + 2));
+                const float v168 = v167 * real68;
+                const double v169 = (double)v160 * 1.0 + (double)v162 * 1.0 + (double)v164 * 1.0 + (double)v166 * 1.0 + (double)v168 * 1.0;
+                const float v170 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 15) + 2));
+                const float v171 = v170 * real69;
+                const float v172 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 15) + 2));
+                const float v173 = v172 * real70;
+                const float v174 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 15) + 2));
+                const float v175 = v174 * real71;
+                const float v176 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 15) + 2));
+                const float v177 = v176 * real72;
+                const float v178 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 15) + 2));
+                const float v179 = v178 * real73;
+                const double v180 = (double)v171 * 1.0 + (double)v173 * 1.0 + (double)v175 * 1.0 + (double)v177 * 1.0 + (double)v179 * 1.0;
+                const float v181 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 20) + 2));
+                const float v182 = v181 * real74;
+                const float v183 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 20) + 2));
+                const float v184 = v183 * real75;
+                const float v185 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 20) + 2));
+                const float v186 = v185 * real76;
+                const float v187 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 20) + 2));
+                const float v188 = v187 * real77;
+                const float v189 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 20) + 2));
+                const float v190 = v189 * real78;
+                const double v191 = (double)v182 * 1.0 + (double)v184 * 1.0 + (double)v186 * 1.0 + (double)v188 * 1.0 + (double)v190 * 1.0;
+                const double v192 = (double)v147 * 1.0 + (double)v158 * 1.0 + (double)v169 * 1.0 + (double)v180 * 1.0 + (double)v191 * 1.0;
+                const float v193 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 3));
+                const float v194 = v193 * real79;
+                const float v195 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 3));
+                const float v196 = v195 * real80;
+                const float v197 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 3));
+                const float v198 = v197 * real81;
+                const float v199 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 3));
+                const float v200 = v199 * real82;
+                const float v201 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 3));
+                const float v202 = v201 * real83;
+                const double v203 = (double)v194 * 1.0 + (double)v196 * 1.0 + (double)v198 * 1.0 + (double)v200 * 1.0 + (double)v202 * 1.0;
+                const float v204 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 5) + 3));
+                const float v205 = v204 * real84;
+                const float v206 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 5) + 3));
+                const float v207 = v206 * real85;
+                const float v208 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 5) + 3));
+                const float v209 = v208 * real86;
+                const float v210 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 5) + 3));
+                const float v211 = v210 * real87;
+                const float v212 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 5) + 3));
+                const float v213 = v212 * real88;
+                const double v214 = (double)v205 * 1.0 + (double)v207 * 1.0 + (double)v209 * 1.0 + (double)v211 * 1.0 + (double)v213 * 1.0;
+                const float v215 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 10) + 3));
+                const float v216 = v215 * real89;
+                const float v217 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 10) + 3));
+                const float v218 = v217 * real90;
+                const float v219 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 10) + 3));
+                const float v220 = v219 * real91;
+                const float v221 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 10) + 3));
+                const float v222 = v221 * real92;
+                const float v223 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 10) + 3));
+                const float v224 = v223 * real93;
+                const double v225 = (double)v216 * 1.0 + (double)v218 * 1.0 + (double)v220 * 1.0 + (double)v222 * 1.0 + (double)v224 * 1.0;
+                const float v226 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 15) + 3));
+                const float v227 = v226 * real94;
+                const float v228 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 15) + 3));
+                const float v229 = v228 * real95;
+                const float v230 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 15) + 3));
+                const float v231 = v230 * real96;
+                const float v232 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 15) + 3));
+                const float v233 = v232 * real97;
+                const float v234 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 15) + 3));
+                const float v235 = v234 * real98;
+                const double v236 = (double)v227 * 1.0 + (double)v229 * 1.0 + (double)v231 * 1.0 + (double)v233 * 1.0 + (double)v235 * 1.0;
+                const float v237 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 20) + 3));
+                const float v238 = v237 * real99;
+                const float v239 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 20) + 3));
+                const float v240 = v239 * real100;
+                const float v241 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 20) + 3));
+                const float v242 = v241 * real101;
+                const float v243 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 20) + 3));
+                const float v244 = v243 * real102;
+                const float v245 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 20) + 3));
+                const float v246 = v245 * real103;
+                const double v247 = (double)v238 * 1.0 + (double)v240 * 1.0 + (double)v242 * 1.0 + (double)v244 * 1.0 + (double)v246 * 1.0;
+                const double v248 = (double)v203 * 1.0 + (double)v214 * 1.0 + (double)v225 * 1.0 + (double)v236 * 1.0 + (double)v247 * 1.0;
+                const float v249 = tf_load<float>(p5 + (((i24 * 16000) + (i23 * 125)) + 4));
+                const float v250 = v249 * real104;
+                const float v251 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 25) + 4));
+                const float v252 = v251 * real105;
+                const float v253 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 50) + 4));
+                const float v254 = v253 * real106;
+                const float v255 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 75) + 4));
+                const float v256 = v255 * real107;
+                const float v257 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 100) + 4));
+                const float v258 = v257 * real108;
+                const double v259 = (double)v250 * 1.0 + (double)v252 * 1.0 + (double)v254 * 1.0 + (double)v256 * 1.0 + (double)v258 * 1.0;
+                const float v260 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 5) + 4));
+                const float v261 = v260 * real109;
+                const float v262 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 5) + 4));
+                const float v263 = v262 * real110;
+                const float v264 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 5) + 4));
+                const float v265 = v264 * real111;
+                const float v266 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 5) + 4));
+                const float v267 = v266 * real112;
+                const float v268 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 5) + 4));
+                const float v269 = v268 * real113;
+                const double v270 = (double)v261 * 1.0 + (double)v263 * 1.0 + (double)v265 * 1.0 + (double)v267 * 1.0 + (double)v269 * 1.0;
+                const float v271 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 10) + 4));
+                const float v272 = v271 * real114;
+                const float v273 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 10) + 4));
+                const float v274 = v273 * real115;
+                const float v275 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 10) + 4));
+                const float v276 = v275 * real116;
+                const float v277 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 10) + 4));
+                const float v278 = v277 * real117;
+                const float v279 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 10) + 4));
+                const float v280 = v279 * real118;
+                const double v281 = (double)v272 * 1.0 + (double)v274 * 1.0 + (double)v276 * 1.0 + (double)v278 * 1.0 + (double)v280 * 1.0;
+                const float v282 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 15) + 4));
+                const float v283 = v282 * real119;
+                const float v284 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 15) + 4));
+                const float v285 = v284 * real120;
+                const float v286 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 15) + 4));
+                const float v287 = v286 * real121;
+                const float v288 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 15) + 4));
+                const float v289 = v288 * real122;
+                const float v290 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 15) + 4));
+                const float v291 = v290 * real123;
+                const double v292 = (double)v283 * 1.0 + (double)v285 * 1.0 + (double)v287 * 1.0 + (double)v289 * 1.0 + (double)v291 * 1.0;
+                const float v293 = tf_load<float>(p5 + ((((i24 * 16000) + (i23 * 125)) + 20) + 4));
+                const float v294 = v293 * real124;
+                const float v295 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 25) + 20) + 4));
+                const float v296 = v295 * real125;
+                const float v297 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 50) + 20) + 4));
+                const float v298 = v297 * real126;
+                const float v299 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 75) + 20) + 4));
+                const float v300 = v299 * real127;
+                const float v301 = tf_load<float>(p5 + (((((i24 * 16000) + (i23 * 125)) + 100) + 20) + 4));
+                const float v302 = v301 * real128;
+                const double v303 = (double)v294 * 1.0 + (double)v296 * 1.0 + (double)v298 * 1.0 + (double)v300 * 1.0 + (double)v302 * 1.0;
+                const double v304 = (double)v259 * 1.0 + (double)v270 * 1.0 + (double)v281 * 1.0 + (double)v292 * 1.0 + (double)v303 * 1.0;
+                const double v305 = (double)v80 * 1.0 + (double)v136 * 1.0 + (double)v192 * 1.0 + (double)v248 * 1.0 + (double)v304 * 1.0;
+                tf_store(p6 + ((i23 * n16) + (i24 * n17)), v305);
             }
         }
     }
 }
 """, []
 
-KERNELS["prepare_10"] = "tf_prepare1", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
-
-typedef int tf_index;
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + r"""
-
-// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
-}
-__device__ const int tf_table_37[] = {0, 0, 0, 0};
-__device__ const int tf_table_38[] = {0, 1};
-
-extern "C" __global__ void __launch_bounds__(256) tf_prepare1(const double* p0, float* p1, unsigned char* p2, int n0, int n1, int n2, int n3, int n4, int n5, int count0, int count1, int count2, int count3) {
-    TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < 8192) {
-                const tf_index i3 = (t2 / 64);
-                const tf_index i4 = (t2 - (i3 * 64));
-                const double v5 = tf_load<double>(p0 + ((i4 * 3200) + (i3 * 25)));
-                const double v6 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 5));
-                const double v7 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 10));
-                const double v8 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 15));
-                const double v9 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 20));
-                const double v10 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0 + (double)v8 * 1.0 + (double)v9 * 1.0;
-                const double v11 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 1));
-                const double v12 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 1));
-                const double v13 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 1));
-                const double v14 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 1));
-                const double v15 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 1));
-                const double v16 = (double)v11 * 1.0 + (double)v12 * 1.0 + (double)v13 * 1.0 + (double)v14 * 1.0 + (double)v15 * 1.0;
-                const double v17 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 2));
-                const double v18 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 2));
-                const double v19 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 2));
-                const double v20 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 2));
-                const double v21 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 2));
-                const double v22 = (double)v17 * 1.0 + (double)v18 * 1.0 + (double)v19 * 1.0 + (double)v20 * 1.0 + (double)v21 * 1.0;
-                const double v23 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 3));
-                const double v24 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 3));
-                const double v25 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 3));
-                const double v26 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 3));
-                const double v27 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 3));
-                const double v28 = (double)v23 * 1.0 + (double)v24 * 1.0 + (double)v25 * 1.0 + (double)v26 * 1.0 + (double)v27 * 1.0;
-                const double v29 = tf_load<double>(p0 + (((i4 * 3200) + (i3 * 25)) + 4));
-                const double v30 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 5) + 4));
-                const double v31 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 10) + 4));
-                const double v32 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 15) + 4));
-                const double v33 = tf_load<double>(p0 + ((((i4 * 3200) + (i3 * 25)) + 20) + 4));
-                const double v34 = (double)v29 * 1.0 + (double)v30 * 1.0 + (double)v31 * 1.0 + (double)v32 * 1.0 + (double)v33 * 1.0;
-                const double v35 = (double)v10 * 1.0 + (double)v16 * 1.0 + (double)v22 * 1.0 + (double)v28 * 1.0 + (double)v34 * 1.0;
-                tf_store(p1 + ((i3 * n1) + (i4 * n2)), v35);
-            }
-        }
-        else  {
-            const int block36 = block0 - count3;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 2, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            constexpr int SEGMENTS = 1, MGROUPS = 1;
-            const int at = block36 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
-            const int segment = 0, within = row;
-            if (at < 2048) {
-                const int tap = tf_table_37[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_38[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const double v39 = tf_load<double>(p0 + ((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)));
-                        const double v40 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5));
-                        const double v41 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10));
-                        const double v42 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15));
-                        const double v43 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20));
-                        const double v44 = (double)v39 * 1.0 + (double)v40 * 1.0 + (double)v41 * 1.0 + (double)v42 * 1.0 + (double)v43 * 1.0;
-                        const double v45 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 1));
-                        const double v46 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 1));
-                        const double v47 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 1));
-                        const double v48 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 1));
-                        const double v49 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 1));
-                        const double v50 = (double)v45 * 1.0 + (double)v46 * 1.0 + (double)v47 * 1.0 + (double)v48 * 1.0 + (double)v49 * 1.0;
-                        const double v51 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 2));
-                        const double v52 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 2));
-                        const double v53 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 2));
-                        const double v54 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 2));
-                        const double v55 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 2));
-                        const double v56 = (double)v51 * 1.0 + (double)v52 * 1.0 + (double)v53 * 1.0 + (double)v54 * 1.0 + (double)v55 * 1.0;
-                        const double v57 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 3));
-                        const double v58 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 3));
-                        const double v59 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 3));
-                        const double v60 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 3));
-                        const double v61 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 3));
-                        const double v62 = (double)v57 * 1.0 + (double)v58 * 1.0 + (double)v59 * 1.0 + (double)v60 * 1.0 + (double)v61 * 1.0;
-                        const double v63 = tf_load<double>(p0 + (((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 4));
-                        const double v64 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 5) + 4));
-                        const double v65 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 10) + 4));
-                        const double v66 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 15) + 4));
-                        const double v67 = tf_load<double>(p0 + ((((((first + j) * 3200) + (co * 25)) + ((tap / 1) * 25)) + 20) + 4));
-                        const double v68 = (double)v63 * 1.0 + (double)v64 * 1.0 + (double)v65 * 1.0 + (double)v66 * 1.0 + (double)v67 * 1.0;
-                        const double v69 = (double)v44 * 1.0 + (double)v50 * 1.0 + (double)v56 * 1.0 + (double)v62 * 1.0 + (double)v68 * 1.0;
-                        v[j] = (float)v69;
-                    }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 5.10000007e-08f);
-                }
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
-            }
-        }
-    }
-}
-""", []
-
-KERNELS["pointwise_7"] = "tf_pointwise0", r"""
+KERNELS["pointwise_5"] = "tf_pointwise0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -7737,7 +6862,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* p2, float* p3, const float* p4, float* p5, const float* __restrict__ p6, float* p7, const float* p8, float* p9, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, int count10, int count11, int count12, int count13, int count14) {
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __restrict__ p0, float* p1, const float* p2, float* p3, const float* p4, float* p5, const float* __restrict__ p6, const float* __restrict__ p7, const float* p8, float* p9, const float* p10, float* p11, int n0, int n1, int n2, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8, int count9, int count10, int count11, int count12, int count13, int count14) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -7807,29 +6932,40 @@ extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* __r
                 double a33 = 0.0;
                 for (tf_index r34 = 0; r34 < n0; ++r34) {
                     const float v35 = tf_load<float>(p0 + ((r34 * n1) + t32));
-                    a33 += (double)(v35);
+                    const float v36 = tf_load<float>(p6 + ((r34 * n1) + t32));
+                    const float v37 = v35 * v36;
+                    a33 += (double)(v37);
                 }
-                const double v36 = (double)(a33);
-                const double v37 = -v36;
-                const float v38 = tf_load<float>(p6 + t32);
-                const double v39 = v37 * (double)v38;
-                tf_store(p7 + t32, v39);
+                const double v38 = (double)(a33);
+                double a39 = 0.0;
+                for (tf_index r40 = 0; r40 < n0; ++r40) {
+                    const float v41 = tf_load<float>(p0 + ((r40 * n1) + t32));
+                    a39 += (double)(v41);
+                }
+                const double v42 = (double)(a39);
+                const double v43 = -v42;
+                const float v44 = tf_load<float>(p7 + t32);
+                const double v45 = v43 * (double)v44;
+                const double v46 = v38 + v45;
+                const float v47 = tf_load<float>(p8 + t32);
+                const double v48 = v46 * (double)v47;
+                tf_store(p9 + t32, v48);
             }
         }
         else  {
-            const int block40 = block0 - count13;
-            const tf_index t41 = (tf_index)block40 * 256 + threadIdx.x;
-            if (t41 < count14) {
-                double a42 = 0.0;
-                for (tf_index r43 = 0; r43 < n0; ++r43) {
-                    const float v44 = tf_load<float>(p0 + ((r43 * n1) + t41));
-                    a42 += (double)(v44);
+            const int block49 = block0 - count13;
+            const tf_index t50 = (tf_index)block49 * 256 + threadIdx.x;
+            if (t50 < count14) {
+                double a51 = 0.0;
+                for (tf_index r52 = 0; r52 < n0; ++r52) {
+                    const float v53 = tf_load<float>(p0 + ((r52 * n1) + t50));
+                    a51 += (double)(v53);
                 }
-                const double v45 = (double)(a42);
-                const float v46 = tf_load<float>(p8 + t41);
-                const double v47 = v45 * (double)v46;
-                const double v48 = v47 * 2.0;
-                tf_store(p9 + t41, v48);
+                const double v54 = (double)(a51);
+                const float v55 = tf_load<float>(p10 + t50);
+                const double v56 = v54 * (double)v55;
+                const double v57 = v56 * 2.0;
+                tf_store(p11 + t50, v57);
             }
         }
     }
@@ -7894,7 +7030,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_library0(const float* p0, f
 }
 """, []
 
-KERNELS["loop_2"] = "tf_loop", r"""
+KERNELS["loop_4"] = "tf_loop", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -7907,7 +7043,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 
 extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float* p1, int n0, int count0, tf_divisor d0) {
     TF_SEQUENCE();
-    float r40[1][4];
+    float r36[1][4];
     const tf_index first = (tf_index)blockIdx.x * 256 + threadIdx.x;
     #pragma unroll
     for (int u = 0; u < 1; u++) {
@@ -7915,10 +7051,10 @@ extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float
         const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
         (void)off, (void)line, (void)at;
         const tf_vector<float, 4> pack0 = *(const tf_vector<float, 4>*)(p0 + off);
-        r40[u][0] = tf_to<float>(pack0.lane[0]);
-        r40[u][1] = tf_to<float>(pack0.lane[1]);
-        r40[u][2] = tf_to<float>(pack0.lane[2]);
-        r40[u][3] = tf_to<float>(pack0.lane[3]);
+        r36[u][0] = tf_to<float>(pack0.lane[0]);
+        r36[u][1] = tf_to<float>(pack0.lane[1]);
+        r36[u][2] = tf_to<float>(pack0.lane[2]);
+        r36[u][3] = tf_to<float>(pack0.lane[3]);
     }
     #pragma unroll
     for (int u = 0; u < 1; u++) {
@@ -7926,14 +7062,14 @@ extern "C" __global__ void __launch_bounds__(256) tf_loop(const float* p0, float
         const tf_index vector = min(first + u * 256, (tf_index)(count0 - 1)), at = vector * 4;
         const tf_index line_length = n0, line = tf_quotient_of(at, d0), off = at - line * line_length;
         (void)off, (void)line, (void)at;
-        float v49[4];
+        float v45[4];
         _Pragma("unroll") for (int e = 0; e < 4; e++)
-        v49[e] = r40[u][e] * 2.0f;
+        v45[e] = r36[u][e] * 2.0f;
         tf_vector<float, 4> pack1;
-        tf_from(pack1.lane[0], v49[0]);
-        tf_from(pack1.lane[1], v49[1]);
-        tf_from(pack1.lane[2], v49[2]);
-        tf_from(pack1.lane[3], v49[3]);
+        tf_from(pack1.lane[0], v45[0]);
+        tf_from(pack1.lane[1], v45[1]);
+        tf_from(pack1.lane[2], v45[2]);
+        tf_from(pack1.lane[3], v45[3]);
         *(tf_vector<float, 4>*)(p1 + off) = pack1;
     }
 }
@@ -8412,255 +7548,147 @@ PLANS = {
         ],
     ),
     "train_training_tf32": (
-        4275200, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 64, 1, 1, 1), (64, 1, 1, 1, 1))],
+        10668544, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
         [
-            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
-            launch("moments", 2048, 256, 0, [leaf(0), work(4137984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
-                raw("0100000006000000"), raw("0100000004000000")], early=True),
-            # mul[128], taps[1,64,128,1,1,1], pack weights
-            launch("prepare", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0, 33,
-                1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040")], early=True),
-            # box_sums[16,64,1,1,1], mean[1,64,1,1,1], mul[1,128,1,1,1] in 2 stages
-            launch("moments_tail_3", 8, 256, 0, [work(4137984), out(3), work(4154368), work(4154368), work(0), work(4154880), 64, 1024, 16,
-                128, 5, 4, 0, 1024, 4, 64, 16, 128], cluster=8, early=True),
-            # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
-            launch("moments_tail_2", 258, 256, 0, [work(4154880), work(32768), out(1), work(33280), work(4137984), work(0), work(33792),
-                128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
-            # dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
-            launch("dense", 132, 384, 221696, [leaf(0), work(41984),
-                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000900000001000000400b0000"),
-                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(4137984),
-                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 8, 5, 1, 4))], early=True),
-            # mean[1,128,1,1,1], sub[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 3 stages
-            launch("dense_tail", 8, 256, 0, [work(4205568), work(4273152), work(4137984), work(4273152), work(4274176), work(4274176),
-                out(2), work(33792), leaf(3), leaf(4), out(0), 132, 128, 414720, 16, 128, 16, 128, 9, 1, 0, 128, 1, 2048], cluster=8, early=True),
+            # mul[128], pack weights
+            launch("prepare_3", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
+            # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
+            launch("dense_3", 132, 512, 230656, [leaf(0), work(512),
+                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), out(3),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(4096512),
+                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 9, 5, 1, 4))], early=True),
+            # var[1,128,1,1,1], mean[1,128,1,1,1], mean[16,128,1,1,1]
+            launch("dense_tail_2", 288, 256, 0, [work(5407232), work(10650112), work(4096512), out(4), out(1), work(10651136),
+                work(9339392), out(6), work(10652160), 2560, 128, 327680, 414720, 20480, 160, 25920, 288, 16, 0, 128, 32, 16, 128, 32, 2048], early=True),
+            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1]
+            launch("dense_tail_3", 10, 256, 0, [work(10650112), out(5), out(2), work(10652160), work(10651136), leaf(3), leaf(4), out(0),
+                128, 10, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
         ],
     ),
     "train_training_strict": (
-        8371200, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 64, 1, 1, 1), (64, 1, 1, 1, 1))],
+        27871744, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
         [
-            # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
-            launch("moments", 2048, 256, 0, [leaf(0), work(8233984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
-                raw("0100000006000000"), raw("0100000004000000")], early=True),
-            # mul[128], taps[1,64,128,1,1,1], pack weights
-            launch("prepare_2", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0,
-                33, 1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040")], early=True),
-            # box_sums[16,64,1,1,1], mean[1,64,1,1,1], mul[1,128,1,1,1] in 2 stages
-            launch("moments_tail_3", 8, 256, 0, [work(8233984), out(3), work(8250368), work(8250368), work(0), work(8250880), 64, 1024, 16,
-                128, 5, 4, 0, 1024, 4, 64, 16, 128], cluster=8, early=True),
-            # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
-            launch("moments_tail_2", 258, 256, 0, [work(8250880), work(32768), out(1), work(33280), work(8233984), work(0), work(33792),
-                128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
-            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
-            launch("dense_2", 132, 384, 230784, [leaf(0), work(41984),
+            # mul[128], pack weights
+            launch("prepare_4", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
+            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
+            launch("dense_4", 132, 512, 229632, [leaf(0), work(512),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
-                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(8233984),
+                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
+                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), out(3),
+                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(8192512),
                 boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
-            # mean[1,128,1,1,1], sub[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 3 stages
-            launch("dense_tail", 8, 256, 0, [work(8301568), work(8369152), work(8233984), work(8369152), work(8370176), work(8370176),
-                out(2), work(33792), leaf(3), leaf(4), out(0), 132, 128, 414720, 16, 128, 16, 128, 9, 1, 0, 128, 1, 2048], cluster=8, early=True),
+            # var[1,128,1,1,1], mean[1,128,1,1,1], mean[16,128,1,1,1]
+            launch("dense_tail_2", 288, 256, 0, [work(12124672), work(27853312), work(8192512), out(4), out(1), work(27854336),
+                work(23921152), out(6), work(27855360), 7680, 128, 983040, 414720, 61440, 480, 25920, 288, 16, 0, 128, 32, 16, 128, 32, 2048], early=True),
+            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1]
+            launch("dense_tail_3", 10, 256, 0, [work(27853312), out(5), out(2), work(27855360), work(27854336), leaf(3), leaf(4), out(0),
+                128, 10, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
         ],
     ),
     "train_gradients_tf32": (
-        576237056, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        363897856, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
-            # mul[128], pack weights
-            launch("prepare_3", 1001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"),
-                raw("00000040")]),
-            # mul[16,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(3), 128, 16, 9, 8, 0, 2048, 8, 128]),
-            # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
-            launch("dense_3", 132, 512, 230144, [leaf(0), work(424685056),
-                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
-                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
-                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(428781056),
-                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 9, 5, 1, 4))], early=True),
-            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
-            launch("dense_tail_2", 32, 256, 0, [work(428848640), work(212337664), leaf(3), work(212338176), work(212347392),
-                work(212346880), work(212347904), work(428781056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
-            # sum[1,128,1,1,1]
-            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(428781056), 9, 103680, 11520, 36, 20,
-                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_3", 2, 256, 0, [work(428781056), work(212337664), out(2), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
-                128, 1, 128], early=True),
-            # mul[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
-                work(212348416), work(428781056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
-                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # sum[1,128,1,1,1]
-            launch("pointwise_5", 16, 256, 0, [work(428781056), out(1), 128, 9, 16, 128], early=True),
+            # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 12, 256, 0, [leaf(5), out(3), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(2), work(8192), work(8704),
+                16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
+            # add[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(216441856), 9, 36,
+                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
+                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1]
+            launch("pointwise_3", 1, 256, 0, [work(216441856), out(1), 128, 9, 1, 128], early=True),
             # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 5 taps, 36 slices, wgmma, TF32
-            launch("correlate_groups", 900, 384, 132672, [leaf(0), work(212348416), work(428781056), 16, 2, 3, 4, 32, 36, 8192, 1048576,
-                16384, 1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+            launch("correlate_groups", 900, 384, 132672, [leaf(0), work(9216), work(216441856), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
+                1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail", 4000, 256, 0, [work(428781056), out(0), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
-                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail", 4000, 256, 0, [work(216441856), work(212345856), 5, 128, 1024000, 204800, 40960, 8192, 36, 16000, 125,
+                25, 4000, 1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            # elements, 4 at once
+            launch("loop", 1000, 256, 0, [work(212345856), out(0), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
     ),
     "train_gradients_strict": (
-        580333056, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        425337856, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
-            # mul[128], pack weights
-            launch("prepare_4", 1001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"),
-                raw("00000040")]),
-            # mul[16,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(3), 128, 16, 9, 8, 0, 2048, 8, 128]),
-            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
-            launch("dense_4", 132, 512, 229120, [leaf(0), work(424685056),
-                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
-                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
-                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(432877056),
-                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
-            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
-            launch("dense_tail_2", 32, 256, 0, [work(432944640), work(212337664), leaf(3), work(212338176), work(212347392),
-                work(212346880), work(212347904), work(432877056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
-            # sum[1,128,1,1,1]
-            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(432877056), 9, 103680, 11520, 36, 20,
-                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_3", 2, 256, 0, [work(432877056), work(212337664), out(2), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
-                128, 1, 128], early=True),
-            # mul[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
-                work(212348416), work(432877056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
-                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # sum[1,128,1,1,1]
-            launch("pointwise_5", 16, 256, 0, [work(432877056), out(1), 128, 9, 16, 128], early=True),
-            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 2 taps, 36 slices, 3 x TF32
-            launch("correlate", 2700, 256, 70656, [leaf(0), work(212348416), work(432877056), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
-                1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+            # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 12, 256, 0, [leaf(5), out(3), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(2), work(8192), work(8704),
+                16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
+            # add[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(216441856), 9, 36,
+                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
+                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1]
+            launch("pointwise_3", 1, 256, 0, [work(216441856), out(1), 128, 9, 1, 128], early=True),
+            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 2 taps, 51 slices, columns, 3 x TF32
+            launch("correlate_columns", 6426, 256, 57344, [work(9216), leaf(0), work(216441856), 16, 20, 36, 8160, 3317760, 25920, 1296,
+                32, 1048576, 16384, 1024, 1024000, raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail", 4000, 256, 0, [work(432877056), out(0), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
-                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail_2", 4000, 256, 0, [work(216441856), work(212345856), 5, 128, 1024000, 125, 8000, 25, 51, 16000, 4000,
+                1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            # elements, 4 at once
+            launch("loop", 1000, 256, 0, [work(212345856), out(0), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
     ),
     "train_gradients_tf32_2": (
-        580333056, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        367993856, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
-            # mul[128], pack weights, pack weights
-            launch("prepare_5", 2001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), work(428781056), 1, 2001, 1, 0, 1001, 1, 1001,
-                raw("00000040"), raw("00000040")]),
-            # mul[16,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(4), 128, 16, 9, 8, 0, 2048, 8, 128]),
-            # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
-            launch("dense_3", 132, 512, 230144, [leaf(0), work(424685056),
-                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
-                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
-                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(432877056),
-                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 9, 5, 1, 4))], early=True),
-            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
-            launch("dense_tail_2", 32, 256, 0, [work(432944640), work(212337664), leaf(3), work(212338176), work(212347392),
-                work(212346880), work(212347904), work(432877056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
-            # sum[1,128,1,1,1]
-            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(432877056), 9, 103680, 11520, 36, 20,
-                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_3", 2, 256, 0, [work(432877056), work(212337664), out(3), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
-                128, 1, 128], early=True),
-            # mul[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
-                work(212348416), work(432877056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
-                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # sum[1,128,1,1,1]
-            launch("pointwise_5", 16, 256, 0, [work(432877056), out(2), 128, 9, 16, 128], early=True),
+            # pack weights
+            launch("prepare_5", 1000, 256, 0, [work(216441856), leaf(1), 1000, raw("00000040")]),
+            # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 12, 256, 0, [leaf(5), out(4), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(3), work(8192), work(8704),
+                16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
+            # add[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(220537856), 9, 36,
+                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
+                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1]
+            launch("pointwise_3", 1, 256, 0, [work(220537856), out(2), 128, 9, 1, 128], early=True),
             # dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x4 chunks 4x8 stores 1 registers 64/96/176 alternates
-            launch("dense_5", 132, 512, 229376, [work(212348416), work(428781056),
+            launch("dense_5", 132, 512, 229376, [work(9216), work(216441856),
                 raw("10000000140000002400000024000000100000001000000020000000200000001000000010000000020000000200000000040000"),
                 raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), out(0),
                 raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"),
-                boxes(work(212348416), 7, 0, (36, 36, 20, 16, 128), (144, 5184, 13271040, 103680), (20, 20, 5, 1, 4))], early=True),
+                boxes(work(9216), 7, 0, (36, 36, 20, 16, 128), (144, 5184, 13271040, 103680), (20, 20, 5, 1, 4))], early=True),
             # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 5 taps, 36 slices, wgmma, TF32
-            launch("correlate_groups", 900, 384, 132672, [leaf(0), work(212348416), work(432877056), 16, 2, 3, 4, 32, 36, 8192, 1048576,
-                16384, 1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+            launch("correlate_groups", 900, 384, 132672, [leaf(0), work(9216), work(220537856), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
+                1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail", 4000, 256, 0, [work(432877056), out(1), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
-                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail", 4000, 256, 0, [work(220537856), work(212345856), 5, 128, 1024000, 204800, 40960, 8192, 36, 16000, 125,
+                25, 4000, 1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            # elements, 4 at once
+            launch("loop_2", 1000, 256, 0, [work(212345856), out(1), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
     ),
     "train_gradients_strict_2": (
-        588525056, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        433529856, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
-            # mul[128], pack weights, pack weights
-            launch("prepare_6", 2001, 256, 0, [leaf(2), work(0), work(424685056), leaf(1), work(432877056), 1, 2001, 1, 0, 1001, 1, 1001,
-                raw("00000040"), raw("00000040")]),
-            # mul[16,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise", 9, 256, 0, [leaf(5), work(212338688), work(212346880), out(4), 128, 16, 9, 8, 0, 2048, 8, 128]),
-            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
-            launch("dense_4", 132, 512, 229120, [leaf(0), work(424685056),
-                raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
-                raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(512),
-                raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), work(441069056),
-                boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
-            # rsqrt[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1] with mul[1,128,1,1,1], mean[1,128,1,1,1]
-            launch("dense_tail_2", 32, 256, 0, [work(441136640), work(212337664), leaf(3), work(212338176), work(212347392),
-                work(212346880), work(212347904), work(441069056), work(212337152), 132, 128, 16896, 414720, 32, 16, 0, 128, 16, 128], early=True),
-            # sum[1,128,1,1,1]
-            launch("pointwise_2", 1152, 256, 0, [work(212338688), work(512), work(212337152), work(441069056), 9, 103680, 11520, 36, 20,
-                128, 3317760, 25920, 1296, 1152, 128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_3", 2, 256, 0, [work(441069056), work(212337664), out(3), leaf(3), work(212347392), work(0), 128, 9, 2, 1, 0,
-                128, 1, 128], early=True),
-            # mul[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_4", 52992, 256, 0, [work(212338688), work(212338176), work(512), work(212337152), work(0), work(212347904),
-                work(212348416), work(441069056), 9, 36, 20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840,
-                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
-            # sum[1,128,1,1,1]
-            launch("pointwise_5", 16, 256, 0, [work(441069056), out(2), 128, 9, 16, 128], early=True),
+            # pack weights
+            launch("prepare_6", 1000, 256, 0, [work(216441856), leaf(1), 1000, raw("00000040")]),
+            # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("pointwise", 12, 256, 0, [leaf(5), out(4), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(3), work(8192), work(8704),
+                16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
+            # add[16,128,20,36,36], sum[1,128,1,1,1]
+            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(224633856), 9, 36,
+                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
+                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # mul[1,128,1,1,1]
+            launch("pointwise_3", 1, 256, 0, [work(224633856), out(2), 128, 9, 1, 128], early=True),
             # dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x4 chunks 2x8 stores 1 registers 64/96/176 alternates
-            launch("dense_6", 132, 512, 227840, [work(212348416), work(432877056),
+            launch("dense_6", 132, 512, 227840, [work(9216), work(216441856),
                 raw("100000001400000024000000240000001000000010000000200000002000000010000000100000000400000003000000000c0000"),
                 raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), out(0),
                 raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"),
-                boxes(work(212348416), 7, 0, (36, 36, 20, 16, 128), (144, 5184, 13271040, 103680), (16, 12, 5, 1, 4))], early=True),
-            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 2 taps, 36 slices, 3 x TF32
-            launch("correlate", 2700, 256, 70656, [leaf(0), work(212348416), work(441069056), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
-                1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
+                boxes(work(9216), 7, 0, (36, 36, 20, 16, 128), (144, 5184, 13271040, 103680), (16, 12, 5, 1, 4))], early=True),
+            # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 2 taps, 51 slices, columns, 3 x TF32
+            launch("correlate_columns", 6426, 256, 57344, [work(9216), leaf(0), work(224633856), 16, 20, 36, 8160, 3317760, 25920, 1296,
+                32, 1048576, 16384, 1024, 1024000, raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail", 4000, 256, 0, [work(441069056), out(1), 5, 128, 1024000, 16000, 125, 25, 36, 4000, 1024000,
-                raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail_2", 4000, 256, 0, [work(224633856), work(212345856), 5, 128, 1024000, 125, 8000, 25, 51, 16000, 4000,
+                1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            # elements, 4 at once
+            launch("loop_2", 1000, 256, 0, [work(212345856), out(1), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
     ),
     "evaluate": (
@@ -8692,12 +7720,12 @@ PLANS = {
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040")], early=True),
             # add[16,128,1,1,1]
-            launch("moments_tail_4", 256, 256, 0, [work(34304), work(1024), work(33792), work(0), work(512), out(0), 64, 1024, 128, 256,
+            launch("moments_tail_3", 256, 256, 0, [work(34304), work(1024), work(33792), work(0), work(512), out(0), 64, 1024, 128, 256,
                 2048], early=True),
         ],
     ),
     "evaluate_training": (
-        50688, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 64, 1, 1, 1), (64, 1, 1, 1, 1))],
+        67072, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 64, 1, 1, 1), (64, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
         [
             # box sums[16,64,1,1,1], 4 x 4 B loads, 2 chunks, 1 cells
             launch("moments", 2048, 256, 0, [leaf(0), work(34304), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
@@ -8725,94 +7753,74 @@ PLANS = {
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040")], early=True),
             # box_sums[16,64,1,1,1], add[16,128,1,1,1]
-            launch("moments_tail_5", 260, 256, 0, [work(34304), out(1), work(1024), work(33792), work(0), work(512), out(0), 64, 1024, 128,
-                260, 4, 0, 1024, 4, 2048], early=True),
+            launch("moments_tail_4", 260, 256, 0, [work(34304), out(1), work(1024), work(33792), out(2), work(50688), 64, 1024, 128, 260,
+                4, 0, 1024, 4, 2048], early=True),
+            # add[16,128,1,1,1]
+            launch("moments_tail_5", 8, 256, 0, [work(50688), work(0), work(512), out(0), 128, 8, 2048], early=True),
         ],
     ),
     "evaluate_gradients": (
-        5056512, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        4990464, [(torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
-            # mul[128], rsqrt[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], pack weights
-            launch("prepare_8", 12, 256, 0, [leaf(2), work(1024), leaf(6), work(0), leaf(3), work(512), work(1536), work(4925440), leaf(1),
-                1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 12, 1, 0, 2, 1, 3, 2, 4, 3, 4, raw("00000040"), raw("acc52737"),
-                raw("acc52737"), raw("acc52737"), raw("3ad12138"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040")]),
+            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
+            launch("prepare_8", 3, 256, 0, [leaf(6), work(0), leaf(3), work(512), work(1024), 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 128, 1, 1,
+                1, 1, 3, 1, 0, 2, 1, 2, raw("acc52737"), raw("acc52737"), raw("acc52737"), raw("3ad12138")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_6", 11, 256, 0, [leaf(7), out(3), work(1536), work(2048), leaf(5), work(10240), work(512), out(1), 16, 128,
-                11, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 10, 128]),
-            # dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
-            launch("dense_7", 16, 512, 84992, [leaf(8), work(4925440),
-                raw("10000000010000000100000001000000100000000100000001000000010000001000000001000000010000000100000010000000"),
-                raw("40000000000000000100000000000000010000000000000001000000000000000100000000000000"), work(1024),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), leaf(7),
-                raw("80000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(4990976),
-                boxes(leaf(8), 7, 0, (64, 1, 1, 1, 16), (16, 16, 16, 256), (4, 2, 1, 1, 1))], early=True),
-            # mul[1,128,1,1,1]
-            launch("dense_tail_3", 1, 256, 0, [work(4990976), work(10240), work(0), out(2), 16, 128, 1, 128], early=True),
+            launch("pointwise_4", 11, 256, 0, [leaf(7), out(3), work(1024), work(1536), leaf(9), leaf(5), work(0), out(2), work(512),
+                out(1), 16, 128, 11, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 10, 128]),
             # correlate[1,64,128,1,1,1]
-            launch("correlate_2", 32, 256, 0, [leaf(8), work(2048), work(4990976), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),
+            launch("correlate", 32, 256, 0, [leaf(8), work(1536), work(4924928), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),
             # taps[1,64,128,1,5,5]
-            launch("correlate_3", 800, 256, 0, [work(4990976), work(10240), 5, 128, 8192, 204800, 3200, 25, 800, 204800,
+            launch("correlate_2", 800, 256, 0, [work(4924928), work(9728), 5, 128, 8192, 204800, 3200, 25, 800, 204800,
                 raw("9a99999903000000"), raw("0100000007000000")], early=True),
             # taps[1,64,128,5,5,5]
-            launch("library", 4000, 256, 0, [work(10240), work(829440), 5, 128, 204800, 3200, 25, 1024000, 16000, 125, 4000, 1024000,
+            launch("library", 4000, 256, 0, [work(9728), work(828928), 5, 128, 204800, 3200, 25, 1024000, 16000, 125, 4000, 1024000,
                 raw("9a99999903000000"), raw("0100000007000000")]),
             # elements, 4 at once
-            launch("loop", 1000, 256, 0, [work(829440), out(0), 1024000, 256000, raw("30dd240614000000")], early=True),
+            launch("loop_3", 1000, 256, 0, [work(828928), out(0), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
     ),
     "evaluate_gradients_2": (
-        6666240, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
+        5027328, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
-            # mul[128], rsqrt[1,128,1,1,1], mul[1,128,1,1,1], taps[1,64,128,1,5,5], mul[1,128,1,1,1]
-            launch("prepare_9", 804, 256, 0, [leaf(2), work(1024), leaf(6), work(0), leaf(3), work(512), leaf(1), work(5027840),
-                work(1536), 1, 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 204800, 3200, 25, 25, 5, 1, 128, 1, 1, 1, 1, 804, 1, 0, 2, 1, 3, 2, 803,
-                3, 803, raw("00000040"), raw("acc52737"), raw("acc52737"), raw("00000040"), raw("00000040"), raw("00000040"),
-                raw("00000040"), raw("00000040"), raw("acc52737"), raw("3ad12138")]),
-            # permute[1,128,64,1,1,1], pack weights
-            launch("prepare_10", 40, 256, 0, [work(5027840), work(10240), work(4962304), 8192, 64, 1, 1, 1, 1, 40, 32, 0, 32], early=True),
+            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], permute[1,128,64,1,1,1]
+            launch("prepare_9", 35, 256, 0, [leaf(6), work(0), leaf(3), work(512), work(1024), leaf(1), work(9728), 128, 1, 1, 1, 1, 128,
+                1, 1, 1, 1, 128, 1, 1, 1, 1, 8192, 64, 1, 1, 1, 1, 35, 1, 0, 2, 1, 3, 2, 3, raw("acc52737"), raw("acc52737"),
+                raw("acc52737"), raw("3ad12138"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+                raw("00000040")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], lattice[16,64,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_7", 139, 256, 0, [leaf(7), out(4), work(1536), work(2048), work(10240), work(43008), leaf(5), work(47104),
-                work(512), out(2), 16, 128, 64, 139, 1, 0, 128, 9, 1, 2048, 137, 9, 1024, 138, 137, 128, 138, 128]),
-            # dense tiles: run 1x1x1x1 runs 1x1x1x1 split channels bundles 1 k_steps 2 stages 4 raw 2x4 resident chunks 4x8 stores 1 registers 64/96/176
-            launch("dense_7", 16, 512, 84992, [leaf(8), work(4962304),
-                raw("10000000010000000100000001000000100000000100000001000000010000001000000001000000010000000100000010000000"),
-                raw("40000000000000000100000000000000010000000000000001000000000000000100000000000000"), work(1024),
-                raw("00000000000000000100000000000000000000000000000000000000000000000000000000000000"), leaf(7),
-                raw("80000000000000000100000000000000000000000000000000000000000000000000000000000000"), work(5027840),
-                boxes(leaf(8), 7, 0, (64, 1, 1, 1, 16), (16, 16, 16, 256), (4, 2, 1, 1, 1))], early=True),
-            # mul[1,128,1,1,1]
-            launch("dense_tail_3", 1, 256, 0, [work(5027840), work(47104), work(0), out(3), 16, 128, 1, 128], early=True),
+            launch("pointwise_5", 139, 256, 0, [leaf(7), out(4), work(1024), work(1536), work(9728), work(42496), leaf(9), leaf(5),
+                work(0), out(3), work(512), out(2), 16, 128, 64, 139, 1, 0, 128, 9, 1, 2048, 137, 9, 1024, 138, 137, 128, 138, 128]),
             # correlate[1,64,128,1,1,1]
-            launch("correlate_2", 32, 256, 0, [leaf(8), work(2048), work(5027840), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),
+            launch("correlate", 32, 256, 0, [leaf(8), work(1536), work(4961792), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),
             # taps[1,64,128,1,5,5]
-            launch("correlate_3", 800, 256, 0, [work(5027840), work(47104), 5, 128, 8192, 204800, 3200, 25, 800, 204800,
+            launch("correlate_2", 800, 256, 0, [work(4961792), work(46592), 5, 128, 8192, 204800, 3200, 25, 800, 204800,
                 raw("9a99999903000000"), raw("0100000007000000")], early=True),
             # box_spread[16,64,16,32,32]
-            launch("library_2", 16384, 256, 0, [work(43008), out(0), 8, 32, 16, 15, 31, 64, 1048576, 16384, 1024, 16384, 4194304,
+            launch("library_2", 16384, 256, 0, [work(42496), out(0), 8, 32, 16, 15, 31, 64, 1048576, 16384, 1024, 16384, 4194304,
                 raw("0100000003000000"), raw("0100000005000000"), raw("0100000004000000")]),
             # taps[1,64,128,5,5,5]
-            launch("library", 4000, 256, 0, [work(47104), work(866304), 5, 128, 204800, 3200, 25, 1024000, 16000, 125, 4000, 1024000,
+            launch("library", 4000, 256, 0, [work(46592), work(865792), 5, 128, 204800, 3200, 25, 1024000, 16000, 125, 4000, 1024000,
                 raw("9a99999903000000"), raw("0100000007000000")]),
             # elements, 4 at once
-            launch("loop_2", 1000, 256, 0, [work(866304), out(1), 1024000, 256000, raw("30dd240614000000")], early=True),
+            launch("loop_4", 1000, 256, 0, [work(865792), out(1), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
     ),
 }
@@ -8838,8 +7846,8 @@ CALLS = [
 
 # The tensors of each region that its gradients read.
 SAVED = {
-    "train": [0, 1, 2, 3],
-    "evaluate": [1, 2, 3, 5, 6],
+    "train": [0, 1, 3],
+    "evaluate": [1, 3, 5, 6],
 }
 # Of each plan for gradients: the strides in which it takes those of results.
 GRADIENTS = {

@@ -2015,7 +2015,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         return;
     }
     registers_take<208>();
-    unsigned a[2][4];
+    unsigned a[4][4];
     float sums[5][32] = {};
     const int first47 = t10;
     const unsigned* const mine = turned + (warp12 * 16 + g11) * 260;
@@ -2024,7 +2024,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         const unsigned here = shared_address(still) + slot * 16512 + role13 * 1024;
         const int from48 = p - begin7 + first47;
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = (from48 + 0) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -2032,8 +2032,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
-            if (p > begin7) barrier_arrive(shared_address(empty + (slot ? slot - 1 : 3)));
+            products_wait<3>();
             const int at = (from48 + 1) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -2041,23 +2040,24 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = (from48 + 2) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[2], a[0], descriptor(here + 0, 2064, 128));
+            product(sums[2], a[2], descriptor(here + 0, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
+            if (p > begin7) barrier_arrive(shared_address(empty + (slot ? slot - 1 : 3)));
             const int at = (from48 + 3) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[3], a[1], descriptor(here + 0, 2064, 128));
+            product(sums[3], a[3], descriptor(here + 0, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = (from48 + 4) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -2065,7 +2065,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 0 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -2073,23 +2073,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 1 + 8)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[1], a[0], descriptor(here + 4128, 2064, 128));
+            product(sums[1], a[2], descriptor(here + 4128, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 2 + 8)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[2], a[1], descriptor(here + 4128, 2064, 128));
+            product(sums[2], a[3], descriptor(here + 4128, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 3 + 8)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -2097,7 +2097,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 4 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -2105,23 +2105,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 0 + 16)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[0], a[0], descriptor(here + 8256, 2064, 128));
+            product(sums[0], a[2], descriptor(here + 8256, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 1 + 16)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[1], a[1], descriptor(here + 8256, 2064, 128));
+            product(sums[1], a[3], descriptor(here + 8256, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 2 + 16)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -2129,7 +2129,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 3 + 16)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -2137,23 +2137,23 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 4 + 16)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[4], a[0], descriptor(here + 8256, 2064, 128));
+            product(sums[4], a[2], descriptor(here + 8256, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 0 + 24)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[0], a[1], descriptor(here + 12384, 2064, 128));
+            product(sums[0], a[3], descriptor(here + 12384, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 1 + 24)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
@@ -2161,7 +2161,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 2 + 24)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
@@ -2169,19 +2169,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 3 + 24)) & 255, later = (at + 4) & 255;
-            a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
+            a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[3], a[0], descriptor(here + 12384, 2064, 128));
+            product(sums[3], a[2], descriptor(here + 12384, 2064, 128));
             products_commit();
         }
          {
-            products_wait<1>();
+            products_wait<3>();
             const int at = ((from48 + 4 + 24)) & 255, later = (at + 4) & 255;
-            a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
+            a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
-            product(sums[4], a[1], descriptor(here + 12384, 2064, 128));
+            product(sums[4], a[3], descriptor(here + 12384, 2064, 128));
             products_commit();
         }
         if ((slot += 1) >= 4) slot -= 4, ++round;
@@ -2202,33 +2202,33 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
     #pragma unroll
     for (int i = 0; i < 32; ++i)
         landed(sums[4][i]);
-    const long long to49 = (long long)slice2 * n10 + (tap1 * 5);
+    const long long to49 = (long long)slice2 * n10 + (tap1 * 40960);
     const int row50 = warp12 * 16 + g11;
     const int column51 = (2 * t10 + role13 * 64);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[(of_turned * 128 + of_still) * 15 + 4] = sums[0][i];
+        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((4) * 8192)] = sums[0][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[(of_turned * 128 + of_still) * 15 + 3] = sums[1][i];
+        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((3) * 8192)] = sums[1][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[(of_turned * 128 + of_still) * 15 + 2] = sums[2][i];
+        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((2) * 8192)] = sums[2][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[(of_turned * 128 + of_still) * 15 + 1] = sums[3][i];
+        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((1) * 8192)] = sums[3][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[(of_turned * 128 + of_still) * 15 + 0] = sums[4][i];
+        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((0) * 8192)] = sums[4][i];
     }
 }
 """, []
@@ -2238,7 +2238,200 @@ KERNELS["correlate_tail"] = "tf_correlate_tail0", r"""
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x % 32;
+            const int slice2 = threadIdx.x / 32;
+            const tf_index o3 = (tf_index)block0 * 32 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            const tf_index i5 = tf_quotient_of(o4, d0);
+            const tf_index i6 = (o4 - (i5 * n0));
+            const tf_index i7 = tf_quotient_of(i5, d1);
+            const tf_index i8 = (i5 - (i7 * n1));
+            const tf_index i9 = tf_quotient_of(i7, d2);
+            const tf_index i10 = (i7 - (i9 * n2));
+            double a11 = 0.0;
+            for (tf_index t12 = 0; t12 < n6; t12 += 64) {
+                const tf_index t15 = t12 + slice2;
+                double r14[8][1];
+                #pragma unroll
+                for (int u13 = 0; u13 < 8; ++u13) {
+                    const tf_index t16 = min(t15 + u13 * 8, (tf_index)(n6 - 1));
+                    const double v17 = (double)p0[(((((i9 * n2) + i10) + (i8 * n4)) + (i6 * n5)) + (t16 * n3))];
+                    r14[u13][0] = v17;
+                }
+                __syncthreads();
+                #pragma unroll
+                for (int u13 = 0; u13 < 8; ++u13) {
+                    const bool b18 = t15 + u13 * 8 < n6;
+                    if (b18) {
+                        a11 += (r14[u13][0]);
+                    }
+                }
+            }
+            const int s19 = slice2 * 32 + lane1;
+            tf_shared[s19] = (double)a11;
+            __syncthreads();
+            for (int half20 = 4; half20 > 0; half20 /= 2) {
+                if (slice2 < half20) {
+                    const int s21 = s19 + half20 * 32;
+                    a11 += (tf_shared[s21]);
+                    tf_shared[s19] = (double)a11;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v22 = (double)(a11);
+                tf_store(p1 + ((((i9 * n7) + (i10 * n8)) + (i8 * n0)) + i6), v22);
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["correlate_columns"] = "tf_correlate_columns", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+#ifdef __CUDACC_RTC__
+TF_FUNCTION unsigned tf_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+TF_FUNCTION void tf_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#else
+TF_FUNCTION unsigned tf_tf32(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return (u + 0x1000u) & 0xffffe000u; }
+TF_FUNCTION void tf_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { tf_host_mma(c, a, b); }
+#endif
+
+// Each factor as the sum of two TF32 numbers: 22 bits, as exact as fp32 products need.
+TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)[2]) {
+    unsigned a[4], al[4], b[2], bl[2];
+    for (int i = 0; i < 4; ++i) a[i] = tf_tf32(x[i]), al[i] = tf_tf32(x[i] - __uint_as_float(a[i]));
+    for (int i = 0; i < 2; ++i) b[i] = tf_tf32(y[i]), bl[i] = tf_tf32(y[i] - __uint_as_float(b[i]));
+    tf_mma(c, al, b);
+    tf_mma(c, a, bl);
+    tf_mma(c, a, b);
+}
+
+#ifdef __CUDACC_RTC__
+extern __shared__ __align__(16) float tf_tiles[];
+#else
+static float tf_tiles[14208];
+#endif
+
+extern "C" __global__ void __launch_bounds__(256, 2) tf_correlate_columns(const float* __restrict__ p0, const float* __restrict__ p1, float* p2, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, tf_divisor d0, tf_divisor d1) {
+    TF_SEQUENCE();
+    float* const many = tf_tiles;  // [stage][channel][position]
+    float* const few = tf_tiles + 4608;  // [stage][column][position]
+    int* const table = (int*)(tf_tiles + 13824);  // of each column its channel and where its tap leads
+    const int q0 = ((int)blockIdx.x / 8);
+    const int columns1 = ((int)blockIdx.x - (q0 * 8));
+    const int q2 = (q0 / 2);
+    const int rows3 = (q0 - (q2 * 2));
+    const int slice4 = q2;
+    const int positions5 = ((n0 * n1) * n2);
+    const int begin6 = (slice4 * n3);
+    const int end7 = min(begin6 + n3, positions5);
+    const int lane8 = (int)threadIdx.x % 32;
+    const int t9 = lane8 % 4;
+    const int g10 = lane8 / 4;
+    const int warp11 = (int)threadIdx.x / 32;
+    const int warp_row12 = (warp11 / 4) * 32;
+    const int warp_column13 = (warp11 % 4) * 32;
+    for (int c = (int)threadIdx.x; c < 128; c += 256) {
+        const int column14 = ((columns1 * 128) + c);
+        const int channel15 = column14 / 15;
+        const int tap16 = column14 - channel15 * 15;
+        table[c * 3 + 0] = channel15 < 64 ? channel15 : -1;
+        const int q17 = tap16 / 5;
+        const int k18 = tap16 - q17 * 5;
+        table[c * 3 + 2] = 0 - k18;
+        const int q19 = q17 / 3;
+        const int k20 = q17 - q19 * 3;
+        table[c * 3 + 1] = 0 - k20;
+    }
+    __syncthreads();
+    float sums[2][4][4] = {};
+    float next_many[8], next_few[16];
+    int stage = 0;
+    for (int p = begin6 - 32; p < end7; p += 32) {
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) next_many[j] = 0.0f;
+        #pragma unroll
+        for (int j = 0; j < 16; ++j) next_few[j] = 0.0f;
+        const int position21 = p + 32 + lane8;
+        if (position21 < end7) {
+            const int q22 = tf_quotient_of(position21, d0);
+            const int at23 = position21 - q22 * n2;
+            const int q24 = tf_quotient_of(q22, d1);
+            const int at25 = q22 - q24 * n1;
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                const int channel26 = ((rows3 * 64) + warp11) + j * 8;
+                if (channel26 < 128) {
+                    const int c27 = channel26;
+                    const float v28 = tf_load<float>(p0 + ((((q24 * n4) + (c27 * n5)) + (at25 * n2)) + at23));
+                    next_many[j] = (float)v28;
+                }
+            }
+            const int from29 = at25;
+            const int from30 = at23;
+            #pragma unroll
+            for (int j = 0; j < 16; ++j) {
+                const int* const column = table + (warp11 + j * 8) * 3;
+                const int to31 = (from29 + column[1]);
+                const int to32 = (from30 + column[2]);
+                if (column[0] >= 0 && to31 >= 0 && to31 < n6 && to32 >= 0 && to32 < n7) {
+                    const int c33 = column[0];
+                    const float v34 = tf_load<float>(p1 + ((((q24 * n8) + (c33 * n9)) + (to31 * n7)) + to32));
+                    next_few[j] = (float)v34;
+                }
+            }
+        }
+        if (p >= begin6) {
+            const float* const left = many + (stage * 64 + warp_row12 + g10) * 36 + t9;
+            const float* const right = few + (stage * 128 + warp_column13 + g10) * 36 + t9;
+            #pragma unroll
+            for (int k = 0; k < 32; k += 8) {
+                float a[2][4], b[4][2];
+                for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = left[(m * 16 + i % 2 * 8) * 36 + k + i / 2 * 4];
+                for (int n = 0; n < 4; ++n) for (int i = 0; i < 2; ++i) b[n][i] = right[n * 8 * 36 + k + i * 4];
+                for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
+                    float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                    tf_product(part, a[m], b[n]);
+                    for (int c = 0; c < 4; ++c) sums[m][n][c] += part[c];
+                }
+            }
+        }
+        stage ^= 1;
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) many[(stage * 64 + warp11 + j * 8) * 36 + lane8] = next_many[j];
+        #pragma unroll
+        for (int j = 0; j < 16; ++j) few[(stage * 128 + warp11 + j * 8) * 36 + lane8] = next_few[j];
+        __syncthreads();
+    }
+    const long long to35 = (long long)slice4 * n10 + 0;
+    for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
+        const int row = ((rows3 * 64) + warp_row12) + m * 16 + g10 + c / 2 * 8;
+        const int column = ((columns1 * 128) + warp_column13) + n * 8 + 2 * t9 + c % 2;
+        if (row < 128 && column < 960) p2[to35 + row * 960 + column] = sums[m][n][c];
+    }
+}
+""", []
+
+KERNELS["correlate_tail_2"] = "tf_correlate_tail0", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -2285,214 +2478,10 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
             }
             if (slice2 == 0 && o3 < count1) {
                 const double v22 = (double)(a11);
-                tf_store(p1 + ((((i9 * n4) + (i10 * n5)) + (i8 * n0)) + i6), v22);
+                tf_store(p1 + ((((i9 * n7) + (i10 * n4)) + (i8 * n0)) + i6), v22);
             }
             __syncthreads();
         }
-    }
-}
-""", []
-
-KERNELS["correlate"] = "tf_correlate", r"""
-#define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
-
-#ifdef __CUDACC_RTC__
-TF_FUNCTION unsigned tf_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
-TF_FUNCTION void tf_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#else
-TF_FUNCTION unsigned tf_tf32(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return (u + 0x1000u) & 0xffffe000u; }
-TF_FUNCTION void tf_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { tf_host_mma(c, a, b); }
-#endif
-
-// Each factor as the sum of two TF32 numbers: 22 bits, as exact as fp32 products need.
-TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)[2]) {
-    unsigned a[4], al[4], b[2], bl[2];
-    for (int i = 0; i < 4; ++i) a[i] = tf_tf32(x[i]), al[i] = tf_tf32(x[i] - __uint_as_float(a[i]));
-    for (int i = 0; i < 2; ++i) b[i] = tf_tf32(y[i]), bl[i] = tf_tf32(y[i] - __uint_as_float(b[i]));
-    tf_mma(c, al, b);
-    tf_mma(c, a, bl);
-    tf_mma(c, a, b);
-}
-
-#ifdef __CUDACC_RTC__
-extern __shared__ __align__(16) float tf_tiles[];
-#else
-static float tf_tiles[17664];
-#endif
-__device__ const int tf_table_17[] = {-4, -2, 0};
-__device__ const int tf_table_19[] = {1, 1, 0};
-__device__ const int tf_table_47[] = {4, 2, 0};
-__device__ const int tf_table_49[] = {3, 1, -1};
-
-extern "C" __global__ void __launch_bounds__(256) tf_correlate(const float* __restrict__ p0, const float* __restrict__ p1, float* p2, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int n9, int n10, tf_divisor d0) {
-    TF_SEQUENCE();
-    float* const turned = tf_tiles;
-    float* const still = tf_tiles + 8448;
-    const int q0 = ((int)blockIdx.x / 3);
-    const int bundle1 = ((int)blockIdx.x - (q0 * 3));
-    const int q2 = (q0 / 3);
-    const int tap3 = (q0 - (q2 * 3));
-    const int slice4 = q2;
-    const int n_5 = 0;
-    const int n_6 = (tap3 == 2 ? n1 : (tap3 == 1 ? 1 : 0));
-    const int n_7 = n2;
-    const int positions8 = ((n0 * n_7) * n3);
-    const int begin9 = (slice4 * n4);
-    const int end10 = min(begin9 + n4, positions8);
-    const int lane11 = (int)threadIdx.x % 32;
-    const int t12 = lane11 % 4;
-    const int g13 = lane11 / 4;
-    const int warp14 = (int)threadIdx.x / 32;
-    const int warp_row15 = (warp14 / 4) * 32;
-    const int warp_column16 = (warp14 % 4) * 32;
-    const int t_18 = tf_table_17[bundle1];
-    const int t_20 = tf_table_19[bundle1];
-    float sums[2][2][4][4] = {};
-    float next_turned[8], next_still[1][16];
-    int turned_image = 0, turned_column = 0, turned_outer0 = 0;
-    bool turned_inside = false;
-    int still_image = 0, still_column = 0, still_outer0 = 0;
-    bool still_inside = false;
-     {
-         {
-            const int position21 = ((begin9 + t_18) + lane11);
-            turned_inside = position21 >= 0 && position21 < positions8;
-            if (turned_inside) {
-                const int row22 = tf_quotient_of(position21, d0);
-                turned_column = position21 - row22 * n3;
-                const int q23 = row22 / n_7;
-                const int u24 = row22 - q23 * n_7;
-                turned_outer0 = (n_5 + u24);
-                turned_image = q23;
-            }
-        }
-        for (int j = 0; j < 8; ++j) next_turned[j] = 0.0f;
-         {
-            const int w25 = turned_column;
-            if (turned_inside && w25 < n5) {
-                #pragma unroll
-                for (int j = 0; j < 8; ++j) {
-                    const int channel26 = warp14 + j * 8;
-                    if (channel26 < 64) {
-                        const int c27 = channel26;
-                        const float v28 = tf_load<float>(p0 + ((((turned_image * n6) + (c27 * n7)) + (turned_outer0 * n5)) + w25));
-                        next_turned[j] = (float)v28;
-                    }
-                }
-            }
-        }
-        for (int j = 0; j < 8; ++j) turned[(warp14 + j * 8) * 132 + (0 & 127) + lane11] = next_turned[j];
-    }
-    int stage = 0;
-    for (int p = begin9 - 32; p < end10; p += 32) {
-        const int from29 = p - begin9;
-         {
-            const int position30 = ((p + 64 + t_18) + lane11);
-            turned_inside = position30 >= 0 && position30 < positions8;
-            if (turned_inside) {
-                const int row31 = tf_quotient_of(position30, d0);
-                turned_column = position30 - row31 * n3;
-                const int q32 = row31 / n_7;
-                const int u33 = row31 - q32 * n_7;
-                turned_outer0 = (n_5 + u33);
-                turned_image = q32;
-            }
-        }
-        for (int j = 0; j < 8; ++j) next_turned[j] = 0.0f;
-         {
-            const int w34 = turned_column;
-            if (turned_inside && w34 < n5) {
-                #pragma unroll
-                for (int j = 0; j < 8; ++j) {
-                    const int channel35 = warp14 + j * 8;
-                    if (channel35 < 64) {
-                        const int c36 = channel35;
-                        const float v37 = tf_load<float>(p0 + ((((turned_image * n6) + (c36 * n7)) + (turned_outer0 * n5)) + w34));
-                        next_turned[j] = (float)v37;
-                    }
-                }
-            }
-        }
-         {
-            const int position38 = (p + 32 + lane11);
-            still_inside = position38 >= 0 && position38 < positions8;
-            if (still_inside) {
-                const int row39 = tf_quotient_of(position38, d0);
-                still_column = position38 - row39 * n3;
-                const int q40 = row39 / n_7;
-                const int u41 = row39 - q40 * n_7;
-                still_outer0 = (n_6 + u41);
-                still_image = q40;
-            }
-        }
-        for (int j = 0; j < 16; ++j) next_still[0][j] = 0.0f;
-         {
-            const int w42 = still_column;
-            if (still_inside && w42 < n3) {
-                #pragma unroll
-                for (int j = 0; j < 16; ++j) {
-                    const int channel43 = warp14 + j * 8;
-                    if (channel43 < 128) {
-                        const int c44 = channel43;
-                        const float v45 = tf_load<float>(p1 + ((((still_image * n8) + (c44 * n9)) + (still_outer0 * n3)) + w42));
-                        next_still[0][j] = (float)v45;
-                    }
-                }
-            }
-        }
-        if (p >= begin9) {
-            const float* const here = still + stage * 4608;
-            #pragma unroll
-            for (int k = 0; k < 32; k += 8) {
-                 {
-                    float b[4][2];
-                    for (int n = 0; n < 4; ++n) for (int i = 0; i < 2; ++i) b[n][i] = here[(warp_column16 + n * 8 + g13) * 36 + t12 + k + i * 4];
-                     {
-                        const int at[2] = {(from29 + 0 + t12 + k) & 127, (from29 + 0 + t12 + k + 4) & 127};
-                        float a[2][4];
-                        for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = turned[(warp_row15 + m * 16 + g13 + (i % 2) * 8) * 132 + at[(i / 2)]];
-                        for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
-                            float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                            tf_product(part, a[m], b[n]);
-                            for (int c = 0; c < 4; ++c) sums[0][m][n][c] += part[c];
-                        }
-                    }
-                     {
-                        const int at[2] = {(from29 + t_20 + t12 + k) & 127, (from29 + t_20 + t12 + k + 4) & 127};
-                        float a[2][4];
-                        for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = turned[(warp_row15 + m * 16 + g13 + (i % 2) * 8) * 132 + at[(i / 2)]];
-                        for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) {
-                            float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                            tf_product(part, a[m], b[n]);
-                            for (int c = 0; c < 4; ++c) sums[1][m][n][c] += part[c];
-                        }
-                    }
-                }
-            }
-        }
-        stage ^= 1;
-        for (int j = 0; j < 8; ++j) turned[(warp14 + j * 8) * 132 + ((from29 + 64) & 127) + lane11] = next_turned[j];
-        for (int s = 0; s < 1; ++s) for (int j = 0; j < 16; ++j) still[stage * 4608 + (s * 128 + warp14 + j * 8) * 36 + lane11] = next_still[s][j];
-        __syncthreads();
-    }
-    const long long to46 = (long long)slice4 * n10 + (tap3 * 5);
-    for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
-        const int row = warp_row15 + m * 16 + g13 + (c / 2) * 8;
-        const int column = warp_column16 + n * 8 + 2 * t12 + c % 2;
-        const int t_48 = tf_table_47[bundle1];
-        if (t_48 >= 0 && row < 64 && column < 128) (p2 + to46)[(row * 128 + column) * 15 + t_48] = sums[0][m][n][c];
-    }
-    for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
-        const int row = warp_row15 + m * 16 + g13 + (c / 2) * 8;
-        const int column = warp_column16 + n * 8 + 2 * t12 + c % 2;
-        const int t_50 = tf_table_49[bundle1];
-        if (t_50 >= 0 && row < 64 && column < 128) (p2 + to46)[(row * 128 + column) * 15 + t_50] = sums[1][m][n][c];
     }
 }
 """, []
@@ -3687,18 +3676,18 @@ PLANS = {
             launch("correlate_groups", 780, 384, 132672, [leaf(0), leaf(2), work(0), 64, 2, 128, 260, 8192, 256, 2097152, 32768, 4326400,
                 33800, 122880, raw("f9811ff809000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail", 3840, 256, 0, [work(0), out(0), 5, 3, 128, 122880, 1920, 15, 260, 3840, 122880,
+            launch("correlate_tail", 3840, 256, 0, [work(0), out(0), 5, 3, 128, 122880, 40960, 8192, 260, 1920, 15, 3840, 122880,
                 raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
         ],
     ),
     "forward_gradients_strict": (
-        127795200, [(torch.float32, (64, 128, 3, 5), (1920, 15, 5, 1))],
+        130252800, [(torch.float32, (64, 128, 3, 5), (1920, 15, 5, 1))],
         [
-            # weight gradient[1,64,128,3,5], tiles 64 x 128 x 2 taps, 260 slices, 3 x TF32
-            launch("correlate", 2340, 256, 70656, [leaf(0), leaf(2), work(0), 64, 2, 128, 260, 8192, 256, 2097152, 32768, 4326400, 33800,
-                122880, raw("f9811ff809000000")], early=True),
+            # weight gradient[1,64,128,3,5], tiles 64 x 128 x 2 taps, 265 slices, columns, 3 x TF32
+            launch("correlate_columns", 4240, 256, 56832, [leaf(2), leaf(0), work(0), 64, 130, 260, 8192, 4326400, 33800, 128, 256,
+                2097152, 32768, 122880, raw("f9811ff809000000"), raw("f9811ff808000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail", 3840, 256, 0, [work(0), out(0), 5, 3, 128, 122880, 1920, 15, 260, 3840, 122880,
+            launch("correlate_tail_2", 3840, 256, 0, [work(0), out(0), 5, 3, 128, 122880, 15, 960, 265, 1920, 3840, 122880,
                 raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
         ],
     ),
@@ -3717,12 +3706,12 @@ PLANS = {
             launch("correlate_groups", 780, 384, 132672, [leaf(0), leaf(2), work(491520), 64, 2, 128, 260, 8192, 256, 2097152, 32768,
                 4326400, 33800, 122880, raw("f9811ff809000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail", 3840, 256, 0, [work(491520), out(1), 5, 3, 128, 122880, 1920, 15, 260, 3840, 122880,
+            launch("correlate_tail", 3840, 256, 0, [work(491520), out(1), 5, 3, 128, 122880, 40960, 8192, 260, 1920, 15, 3840, 122880,
                 raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
         ],
     ),
     "forward_gradients_strict_2": (
-        128778240, [(torch.float32, (64, 64, 128, 256), (2097152, 32768, 256, 1)), (torch.float32, (64, 128, 3, 5), (1920, 15, 5, 1))],
+        131235840, [(torch.float32, (64, 64, 128, 256), (2097152, 32768, 256, 1)), (torch.float32, (64, 128, 3, 5), (1920, 15, 5, 1))],
         [
             # pack weights
             launch("prepare_4", 120, 256, 0, [work(0), leaf(1), 120]),
@@ -3732,11 +3721,11 @@ PLANS = {
                 raw("00044200000000000884000000000000000000000000000004010000000000000100000000000000"), out(0),
                 raw("00002000000000000080000000000000000000000000000000010000000000000100000000000000"),
                 boxes(leaf(2), 7, 0, (260, 130, 1, 64, 128), (1040, 16, 17305600, 135200), (132, 4, 1, 1, 8))], early=True),
-            # weight gradient[1,64,128,3,5], tiles 64 x 128 x 2 taps, 260 slices, 3 x TF32
-            launch("correlate", 2340, 256, 70656, [leaf(0), leaf(2), work(983040), 64, 2, 128, 260, 8192, 256, 2097152, 32768, 4326400,
-                33800, 122880, raw("f9811ff809000000")], early=True),
+            # weight gradient[1,64,128,3,5], tiles 64 x 128 x 2 taps, 265 slices, columns, 3 x TF32
+            launch("correlate_columns", 4240, 256, 56832, [leaf(2), leaf(0), work(983040), 64, 130, 260, 8192, 4326400, 33800, 128, 256,
+                2097152, 32768, 122880, raw("f9811ff809000000"), raw("f9811ff808000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail", 3840, 256, 0, [work(983040), out(1), 5, 3, 128, 122880, 1920, 15, 260, 3840, 122880,
+            launch("correlate_tail_2", 3840, 256, 0, [work(983040), out(1), 5, 3, 128, 122880, 15, 960, 265, 1920, 3840, 122880,
                 raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
         ],
     ),
