@@ -104,16 +104,6 @@ struct Node {
     bool operator==(const Node&) const = default;
 };
 
-// What graphs have in common that are grown from one: all but the types of values that depend on inputs, and the sizes in
-// their attributes.
-struct Kin {
-    std::vector<ValueId> fed;     // values that depend on inputs, these among them
-    std::vector<size_t> inputs;   // positions among the leaves
-    std::vector<bool> parameter;  // per value: depends on params and constants alone
-    std::vector<bool> met;        // per op: some value has it
-    bool has(Op op) const { return met[static_cast<size_t>(op)]; }
-};
-
 class Graph {
 public:
     Graph();
@@ -131,15 +121,6 @@ public:
 
     // The same program for other shapes (and dtypes) of its leaves, inferred and checked anew.
     Graph with_leaf_types(const std::vector<Type>& types) const;
-    // The same, where lattices grow with their inputs: out − up·in stays. Throws Error where another attribute would
-    // change.
-    Graph grown_to(const std::vector<Type>& types) const;
-    // The same. spare: what this function made of this graph for other types, and is needed no more: unless somebody
-    // else has it, too, it becomes what is made, and nothing is copied. (Where it throws, the spare is nothing any more.)
-    Graph grown_to(const std::vector<Type>& types, Graph& spare) const;
-    // The same, as the first of its kin: those that grow from it know each other, and need not be compared node by node.
-    Graph that_grows() const;
-    const Kin* kin() const { return contents_->kin.get(); }  // null: it has none
     // Other nodes in the places of some, of the same types, whose operands stand before them. Nothing is inferred, and
     // what nobody reads any more stays: values keep their numbers.
     Graph with_nodes(std::vector<std::pair<ValueId, Node>> others) const;
@@ -151,14 +132,8 @@ private:
         std::vector<Node> nodes;
         std::vector<ValueId> leaves, outputs;
         std::vector<std::string> output_names;
-        std::shared_ptr<const Kin> kin = nullptr;
-        bool operator==(const Contents& other) const {
-            return name == other.name && nodes == other.nodes && leaves == other.leaves && outputs == other.outputs &&
-                   output_names == other.output_names;
-        }
+        bool operator==(const Contents&) const = default;
     };
-    Contents contents_for(const std::vector<Type>& leaf_types) const;
-    bool has_parameters(const std::vector<Type>& leaf_types) const;  // of the types of its own
     explicit Graph(Contents contents) : contents_(std::make_shared<Contents>(std::move(contents))) {}
     std::shared_ptr<const Contents> contents_;  // never null; copies share it
 };

@@ -96,8 +96,6 @@ struct Plan {
     double seconds = 0;             // the cost model's estimate
     std::vector<bool> views;        // per value: read through its root's memory
     std::vector<ValueId> gathered;  // values of the rewritten graph whose shifts are (src/plan/shifts.h)
-    // Plans that share this differ in nothing but extents and numbers made of them (src/plan/form.h). Null: not known.
-    std::shared_ptr<const void> form = nullptr;
     // Values that need a buffer of their own: stored by a pass, not outputs or leaves.
     std::vector<ValueId> buffers() const;
     size_t bytes() const;           // of memory that it takes, about

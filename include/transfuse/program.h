@@ -24,7 +24,6 @@
 
 namespace transfuse {
 
-class Forms;
 namespace cuda {
 class KnownKernels;
 }
@@ -108,8 +107,7 @@ public:
     Graph graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
 
 private:
-    struct Read;     // the graph of one size, of which those of others are made
-    struct Reading;  // the graph for some leaves
+    struct Reading;  // the graph for some leaves, and what is made of it
     struct Entry {
         std::shared_ptr<const Instance> instance;
         std::string failure;
@@ -128,8 +126,7 @@ private:
     template <class Make>
     std::shared_ptr<const Instance> find(Signature& signature, const Make& make);
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
-    Reading read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const;
-    std::optional<Reading> read_like(std::span<const TensorView> leaves, bool written) const;
+    std::optional<Graph> read_like(std::span<const TensorView> leaves) const;
 
     // The text cut at its holes: piece, hole, piece, … ; hole ≥ 0 is a leaf's type, hole < 0 is size number −1−hole.
     std::string text_;
@@ -140,7 +137,7 @@ private:
     bool sizes_at_call_ = false;   // some hole is a size
 
     mutable std::mutex read_mutex_;
-    mutable std::shared_ptr<const Read> read_;  // the graph as it was read last, where no hole is a size
+    mutable std::optional<Graph> read_;  // the graph as it was read last, where no hole is a size
     std::mutex products_mutex_;
     std::deque<std::vector<uint8_t>> products_;  // as products() was given them, which gives their places, counted from one
     mutable std::shared_mutex mutex_;
@@ -149,8 +146,7 @@ private:
     static constexpr size_t most_parameters = 64;
     std::deque<std::vector<int64_t>> parameters_;  // signatures of those that were met last: one, mostly
     int64_t forgotten_ = 0;                        // that were met before them
-    std::shared_ptr<Forms> forms_;                 // of plans, and
-    std::shared_ptr<cuda::KnownKernels> kernels_;  // kernels that new sizes may share
+    std::shared_ptr<cuda::KnownKernels> kernels_;  // that new sizes may share
     std::atomic<int64_t> plans_{0}, failures_{0};
 };
 

@@ -6,7 +6,6 @@
 #include <array>
 
 #include "algebra/cost.h"
-#include "algebra/lower.h"
 #include "algebra/rule.h"
 #include "transfuse/error.h"
 
@@ -51,7 +50,7 @@ struct Rules {
     Stage stage;
     const Dispatch& table;
     const RewriteOptions& options;
-    std::vector<Step>* steps;  // where firings are told; null: nobody asks
+    std::vector<Step>& steps;  // where firings are told
     int& competed;             // firings of rules that compete
 };
 
@@ -84,12 +83,10 @@ ValueId improve(Rewriter& r, ValueId id, const Rules& rules, const Cost& rest) {
             }
             if (r[next].type != r[id].type)
                 fail("rule ", rule->name, ": turned ", to_string(r[id].type), " into ", to_string(r[next].type));
-            if (rules.steps) {
-                Step step{std::string(rule->name), r.take_remark(), before.cost, r.total().cost};
-                step.before += rest;
-                step.after += rest;
-                rules.steps->push_back(std::move(step));
-            }
+            Step step{std::string(rule->name), r.take_remark(), before.cost, r.total().cost};
+            step.before += rest;
+            step.after += rest;
+            rules.steps.push_back(std::move(step));
             rules.competed += rule->competes;
             id = next;
             fired = true;
@@ -106,7 +103,6 @@ struct Priced {
     std::vector<Cost> costs;
     Cost total;
 
-    explicit Priced(const Lowered& of) : graph(of.graph), costs(of.costs) { add_up(); }
     explicit Priced(const Graph& of) : graph(of) {
         costs.reserve(graph.nodes().size());
         for (const Node& node : graph.nodes()) costs.push_back(node_cost(graph, node));
@@ -124,30 +120,24 @@ private:
     }
 };
 
-// One round; true if any rule fired. quiet: what is known of the graph's values, or is learned; null: nothing.
-bool round(Priced& priced, const Rules& rules, Quiet* quiet = nullptr) {
+// One round; true if any rule fired.
+bool round(Priced& priced, const Rules& rules) {
     const Graph& graph = priced.graph;
-    Rewriter r(graph, rules.options, rules.steps != nullptr, quiet ? &quiet->survey : nullptr);
+    Rewriter r(graph, rules.options);
     bool fired = false;
-    const Quiet::Values known = quiet ? quiet->under(rules.options) : nullptr;
-    std::vector<bool> learned(quiet && !known ? graph.nodes().size() : 0);
     Cost rest = priced.total;  // of what this round has not reached
     for (ValueId old = 0; old < graph.size(); ++old) {
         const Cost& cost = priced.costs[static_cast<size_t>(old)];
         rest.flops -= cost.flops;
         rest.bytes -= cost.bytes;
-        if (known && (*known)[static_cast<size_t>(old)] && r.pass_over(old, cost)) continue;
         const ValueId id = r.rebuild(old, cost);
         const ValueId improved = improve(r, id, rules, rest);
         fired = fired || improved != id;
-        if (!learned.empty())
-            learned[static_cast<size_t>(old)] = improved == id && r.is_untouched() && r.is_parameter(id);
         r.settle(old, improved);
     }
-    if (!learned.empty()) quiet->learn(rules.options, std::move(learned));
     if (!fired) return false;
     priced.become(r);
-    if (rules.steps) rules.steps->back().after = priced.total;  // what became of no use only now is gone as well
+    rules.steps.back().after = priced.total;  // what became of no use only now is gone as well
     return true;
 }
 
@@ -164,12 +154,7 @@ bool is_centred_value(const Graph& graph, const Node& node) {
     return node.op == Op::sub && graph[node.args[1]].op == Op::mean && graph[node.args[1]].args[0] == node.args[0];
 }
 
-// survey: of the graph, where it is known.
-bool may_be_finished(const Graph& graph, const Survey* survey) {
-    const auto is_thin = [&](ValueId id) { return is_thin_lattice(graph[id]); };
-    const auto is_centred = [&](ValueId id) { return is_centred_value(graph, graph[id]); };
-    if (survey)
-        return std::ranges::any_of(survey->lattices, is_thin) || std::ranges::any_of(survey->differences, is_centred);
+bool may_be_finished(const Graph& graph) {
     return std::ranges::any_of(
         graph.nodes(), [&](const Node& node) { return is_thin_lattice(node) || is_centred_value(graph, node); });
 }
@@ -210,27 +195,23 @@ bool may_take_variance(const Graph& graph) {
 }
 
 // Rounds to a fixed point; true if any rule fired.
-bool run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<Step>* steps, int& competed,
-         Quiet* quiet = nullptr) {
+bool run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<Step>& steps, int& competed) {
     const bool usual = options.without.empty() && options.only.empty();
     const Dispatch own = usual ? Dispatch{} : dispatch(options, stage);
     const Rules rules{stage, usual ? usual_dispatch(stage) : own, options, steps, competed};
-    bool fired = round(now, rules, quiet);
+    bool fired = round(now, rules);
     for (int rounds = 1; fired && rounds < most_rounds; ++rounds)
         if (!round(now, rules)) break;
     return fired;
 }
 
-// lowered: what lowering the graph gives, where it is known.
-Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptions& options, int& competed) {
+Derivation derive(const Graph& graph, const RewriteOptions& options, int& competed) {
     Derivation derivation;
     derivation.written = graph;
-    Priced now = lowered ? Priced(*lowered) : Priced(graph);
-    std::vector<Step>* const steps = lowered ? nullptr : &derivation.steps;
-    if (!lowered) run(Stage::lowering, now, options, steps, competed);
-    const bool fired = run(Stage::usual, now, options, steps, competed, lowered ? lowered->quiet.get() : nullptr);
-    if (may_be_finished(now.graph, lowered && !fired ? &lowered->quiet->survey : nullptr))
-        run(Stage::finishing, now, options, steps, competed);
+    Priced now(graph);
+    run(Stage::lowering, now, options, derivation.steps, competed);
+    run(Stage::usual, now, options, derivation.steps, competed);
+    if (may_be_finished(now.graph)) run(Stage::finishing, now, options, derivation.steps, competed);
     derivation.rewritten = now.graph;
     return derivation;
 }
@@ -246,16 +227,16 @@ double dearness(const Graph& graph) {
 
 // Convolutions in a row are made one from the first two on. Where that happened several times they may better begin
 // with the last two, and where means are taken they may better stay, as the mean goes through all of them.
-Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptions& options) {
+Derivation derive(const Graph& graph, const RewriteOptions& options) {
     int competed = 0;
-    Derivation best = derive(graph, lowered, options, competed);
+    Derivation best = derive(graph, options, competed);
     if (competed == 0 || !options.heed_cost) return best;
     const auto weigh = [&](const RewriteOptions& others, const char* what) {
         int ignored = 0;
-        Derivation other = derive(graph, lowered, others, ignored);
+        Derivation other = derive(graph, others, ignored);
         const Cost now = cost(best.rewritten), then = cost(other.rewritten);
         if (dearness(other.rewritten) >= dearness(best.rewritten)) return;
-        if (!lowered) other.steps.push_back({"weighed", what, now, then});
+        other.steps.push_back({"weighed", what, now, then});
         best = std::move(other);
     };
     if (competed > 1) {
@@ -271,14 +252,16 @@ Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptio
     return best;
 }
 
-Derivation rewrite(const Graph& graph, const Lowered* lowered, const RewriteOptions& options) {
+}  // namespace
+
+Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     for (const auto* names : {&options.without, &options.only})
         for (const std::string& name : *names) {
             const auto& rules = all_rules();
             require(std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) { return rule->name == name; }),
                     "rewrite: there is no rule named '", name, "'");
         }
-    Derivation derivation = derive(graph, lowered, options);
+    Derivation derivation = derive(graph, options);
     // A convolution that takes long is stored, not computed twice, and its mean and variance come with it: a mean from
     // the collapse would be another reading. Where it is computed twice, sums about a mean known before are cheaper
     // than a variance by itself. H200: GroupNorm behind 1000 flops an element 0.154 ms, 0.181 with a collapse;
@@ -288,7 +271,7 @@ Derivation rewrite(const Graph& graph, const Lowered* lowered, const RewriteOpti
     if (options.prices.stored_from > 0 && !may_take_variance(graph)) return derivation;  // of no thickness
     RewriteOptions single = options;
     single.forks = false;
-    Derivation other = derive(graph, lowered, single);
+    Derivation other = derive(graph, single);
     auto sums = [](const Graph& of) {
         return std::any_of(of.nodes().begin(), of.nodes().end(),
                            [](const Node& node) { return node.op == Op::box_sums || node.op == Op::covariance; });
@@ -296,21 +279,6 @@ Derivation rewrite(const Graph& graph, const Lowered* lowered, const RewriteOpti
     if (sums(other.rewritten) || convolutions(other.rewritten) > convolutions(graph)) return derivation;
     if (thickness(other.rewritten) < options.prices.stored_from) return derivation;
     return objective(other.rewritten) <= objective(derivation.rewritten) ? other : derivation;
-}
-
-}  // namespace
-
-Derivation rewrite(const Graph& graph, const RewriteOptions& options) { return rewrite(graph, nullptr, options); }
-
-Graph rewrite_lowered(const Lowered& lowered, const RewriteOptions& options) {
-    return rewrite(lowered.graph, &lowered, options).rewritten;
-}
-
-Lowered lowered(const Graph& written) {
-    Priced now(written);
-    int ignored = 0;
-    run(Stage::lowering, now, {}, nullptr, ignored);
-    return {now.graph.that_grows(), now.costs, std::make_shared<Quiet>(now.graph)};
 }
 
 const std::vector<const Rule*>& all_rules() {

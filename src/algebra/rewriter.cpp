@@ -57,8 +57,6 @@ Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
             value.number = value.number && values[at(arg)].number;
         }
         value.convolution = node.op == Op::lattice && !value.parameter && !values[at(node.args[1])].number;
-        if (node.op == Op::lattice) lattices.push_back(static_cast<ValueId>(id));
-        if (node.op == Op::sub) differences.push_back(static_cast<ValueId>(id));
     }
     for (ValueId output : graph.outputs()) ++values[at(output)].uses;
     // E[d] that stands beside an E[d²] over the same axes, or beside the variance of single rows.
@@ -106,19 +104,17 @@ Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
     }
 }
 
-Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told, const Survey* survey)
+Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
     : graph_(graph),
       inference_(options.inference),
       differentiated_(options.differentiated),
       forks_(options.forks),
       heeds_cost_(options.heed_cost),
       outer_first_(options.outer_first),
-      told_(told),
       prices_(options.prices),
       builder_(graph.name()),
       now_(graph.nodes().size(), -1),
-      own_(survey ? nullptr : std::make_unique<const Survey>(graph)),
-      old_(survey ? survey->values : own_->values) {
+      old_(graph) {
     known_.reserve(graph.nodes().size());
 }
 
@@ -209,17 +205,9 @@ void Rewriter::begin_with(const Survey::Value& seen, const Cost& cost, int uses)
     charge(known_.back(), 1);
 }
 
-bool Rewriter::pass_over(ValueId old, const Cost& cost) {
-    const Survey::Value& seen = old_[at(old)];
-    if (copied_ || seen.uses == 0) return false;
-    now_[at(old)] = old;
-    begin_with(seen, cost, seen.leaf ? seen.uses + 1 : seen.uses);
-    return true;
-}
-
 ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     const Node& node = graph_[old];
-    const Survey::Value& seen = old_[at(old)];
+    const Survey::Value& seen = old_.values[at(old)];
     candidate_is_moment_ = seen.moment;
     candidate_is_loaded_ = seen.loaded;
     candidate_is_composed_ = seen.composed;
@@ -278,7 +266,7 @@ void Rewriter::release(ValueId id) {
 void Rewriter::settle(ValueId old, ValueId id) {
     if (id != old) copy();
     now_[at(old)] = id;
-    known_[at(id)].uses += old_[at(old)].uses;
+    known_[at(id)].uses += old_.values[at(old)].uses;
     release(id);
 }
 

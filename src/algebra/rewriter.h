@@ -6,7 +6,6 @@
 // own, under the same numbers, and none is copied: a round in which nothing happens, as the last one, costs little.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +14,7 @@
 
 namespace transfuse {
 
-// What a round asks of a graph's nodes whatever their sizes: graphs of one kin share it.
+// What a round asks of a graph's nodes.
 struct Survey {
     explicit Survey(const Graph& graph);
 
@@ -29,13 +28,11 @@ struct Survey {
         ValueId covariance = -1;  // of the same input, beside the mean of box sums that it is
     };
     std::vector<Value> values;
-    std::vector<ValueId> lattices, differences;
 };
 
 class Rewriter {
 public:
-    // told: somebody asks what steps say. survey: of the graph, where it is known.
-    Rewriter(const Graph& graph, const RewriteOptions& options, bool told, const Survey* survey = nullptr);
+    Rewriter(const Graph& graph, const RewriteOptions& options);
 
     // What rules look at. References do not survive add().
     const Node& operator[](ValueId id) const { return node(id); }
@@ -71,7 +68,7 @@ public:
     template <class... Parts>
     void say(const Parts&... parts) {
         remark_.clear();
-        if (told_) (append(parts), ...);
+        (append(parts), ...);
     }
 
     // The graph that was rebuilt, and what each of its nodes costs.
@@ -87,13 +84,10 @@ public:
         }
     };
     Total total() const { return live_; }
-    bool is_untouched() const { return !copied_; }  // nothing was built, be it in vain
 
     // The driver's side of a firing.
     // The candidate: `old` on rewritten operands, held. cost: of `old` in its graph.
     ValueId rebuild(ValueId old, const Cost& cost);
-    // rebuild() and settle() of a value on which nothing happens, while nothing was built. False: they are called for.
-    bool pass_over(ValueId old, const Cost& cost);
     void begin();        // remember what is born from here on
     void drop_unused();  // bury what the rule built in vain
     void hold(ValueId id);
@@ -126,13 +120,12 @@ private:
     void charge(const Known& value, double sign);
 
     const Graph& graph_;
-    bool inference_, differentiated_, forks_, heeds_cost_, outer_first_, told_;
+    bool inference_, differentiated_, forks_, heeds_cost_, outer_first_;
     const Prices prices_;
     Builder builder_;
     bool copied_ = false;       // else the values so far are the graph's first ones
     std::vector<ValueId> now_;  // old value -> what stands for it
-    const std::unique_ptr<const Survey> own_;
-    const std::vector<Survey::Value>& old_;  // of the old values
+    const Survey old_;
     bool candidate_is_moment_ = false, candidate_is_loaded_ = false, candidate_is_composed_ = false;
     const Attributes* candidate_covariance_ = nullptr;
     std::vector<Known> known_;

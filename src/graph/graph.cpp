@@ -2,7 +2,6 @@
 #include "transfuse/graph.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "graph/infer.h"
 #include "transfuse/error.h"
@@ -16,31 +15,14 @@ Graph::Graph() {
 
 namespace {
 
-// What a convolution says of extents that are none, or beyond all bounds, it shall say itself.
-// like: what the lattice was for inputs of type `before`.
-void grow(Node& lattice, const Node& like, const Type& before, const Type& x) {
-    constexpr int64_t largest = int64_t{1} << 40;
-    const Sizes& up = lattice.attributes.integers(Key::up);
-    Sizes out = like.attributes.integers(Key::out);
-    for (size_t j = 0; j < out.size(); ++j) {
-        const int64_t in = x.shape[2 + j];
-        require(in > 0 && in < largest && up[j] < largest / in, "a lattice cannot grow to an input of ", in);
-        out[j] += up[j] * (in - before.shape[2 + j]);
-        require(out[j] > 0, "a lattice cannot grow to a result of ", out[j]);
-    }
-    lattice.attributes.set(Key::out, std::move(out));
-}
-
 // Then it is the shape of what a pointwise op makes of them, and all else about it is as it was.
 bool have_one_shape(const std::vector<const Node*>& operands) {
     return std::ranges::all_of(operands, [&](const Node* node) { return node->type.shape == operands[0]->type.shape; });
 }
 
-// Gives the nodes, equal to those of `before` or made of these for some types, what they are for other types of the
-// leaves. False where one has other attributes then: it may be the same as another. growing: lattices have other
-// results then, and differ as they did. kin: given where parameters have the types they had; others are not looked at.
-bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const std::vector<ValueId>& leaves,
-                const std::vector<Type>& leaf_types, bool growing, const Kin* kin = nullptr) {
+// Gives the nodes what they are for other types of the leaves. False where one has other attributes then: it may be the
+// same as another.
+bool infer_anew(std::vector<Node>& nodes, const std::vector<ValueId>& leaves, const std::vector<Type>& leaf_types) {
     std::vector<bool> other(nodes.size());  // the type is not what it was
     std::vector<const Node*> operands;
     bool alike = true;  // nothing but extents changes
@@ -64,20 +46,12 @@ bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const
             node.type.shape = operands[0]->type.shape;
             return true;
         }
-        if (growing && node.op == Op::lattice) {
-            const auto x = static_cast<size_t>(node.args[0]);
-            grow(node, before[id], before[x].type, nodes[x].type);
-        }
         const Attributes attributes = node.attributes;
         const Type type = node.type;
         infer(node, operands);
         other[id] = node.type != type;
         return node.attributes.same(attributes);
     };
-    if (kin) {
-        for (const size_t leaf : kin->inputs) give(leaf);
-        return std::ranges::all_of(kin->fed, [&](ValueId id) { return infer_value(static_cast<size_t>(id)); });
-    }
     for (size_t leaf = 0; leaf < leaves.size(); ++leaf) give(leaf);
     for (size_t id = 0; id < nodes.size(); ++id)
         if (!infer_value(id)) return false;
@@ -86,61 +60,17 @@ bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const
 
 }  // namespace
 
-Graph::Contents Graph::contents_for(const std::vector<Type>& leaf_types) const {
-    if (leaf_types.size() != leaves().size())
-        fail("graph ", name(), " has ", leaves().size(), " leaves, got ", leaf_types.size(), " types");
-    return *contents_;
-}
-
-Graph Graph::that_grows() const {
-    Contents first = *contents_;
-    Kin kin{{}, {}, parameter_values(*this), std::vector<bool>(static_cast<size_t>(Op::box_spread) + 1)};
-    for (ValueId id = 0; id < size(); ++id) {
-        if (!kin.parameter[static_cast<size_t>(id)]) kin.fed.push_back(id);
-        kin.met[static_cast<size_t>((*this)[id].op)] = true;
-    }
-    for (size_t leaf = 0; leaf < leaves().size(); ++leaf)
-        if ((*this)[leaves()[leaf]].op == Op::input) kin.inputs.push_back(leaf);
-    first.kin = std::make_shared<const Kin>(std::move(kin));
-    return Graph(std::move(first));
-}
-
-bool Graph::has_parameters(const std::vector<Type>& types) const {
-    for (size_t leaf = 0; leaf < leaves().size(); ++leaf)
-        if (const Node& node = (*this)[leaves()[leaf]]; node.op == Op::param && node.type != types[leaf]) return false;
-    return true;
-}
-
-Graph Graph::grown_to(const std::vector<Type>& types) const {
-    Contents anew = contents_for(types);
-    if (!has_parameters(types)) anew.kin.reset();
-    if (!infer_anew(anew.nodes, nodes(), leaves(), types, true, anew.kin.get()))
-        fail("graph ", name(), " does not grow to these extents");
-    return Graph(std::move(anew));
-}
-
-Graph Graph::grown_to(const std::vector<Type>& types, Graph& spare) const {
-    if (spare.contents_.use_count() != 1 || spare.kin() != kin() || spare.nodes().size() != nodes().size() ||
-        types.size() != leaves().size() || !has_parameters(types))
-        return grown_to(types);
-    std::atomic_thread_fence(std::memory_order_acquire);  // others that had it, in other threads, are done with it
-    auto& anew = const_cast<Contents&>(*spare.contents_);
-    if (!infer_anew(anew.nodes, nodes(), leaves(), types, true, kin()))
-        fail("graph ", name(), " does not grow to these extents");
-    return spare;
-}
-
 Graph Graph::with_nodes(std::vector<std::pair<ValueId, Node>> others) const {
     Contents anew = *contents_;
-    anew.kin.reset();
     for (auto& [id, node] : others) anew.nodes[static_cast<size_t>(id)] = std::move(node);
     return Graph(std::move(anew));
 }
 
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
-    Contents anew = contents_for(types);
-    anew.kin.reset();
-    if (infer_anew(anew.nodes, nodes(), leaves(), types, false)) return Graph(std::move(anew));
+    if (types.size() != leaves().size())
+        fail("graph ", name(), " has ", leaves().size(), " leaves, got ", types.size(), " types");
+    Contents anew = *contents_;
+    if (infer_anew(anew.nodes, leaves(), types)) return Graph(std::move(anew));
     Builder builder(name());
     std::vector<ValueId> moved;
     moved.reserve(nodes().size());
@@ -261,7 +191,6 @@ int64_t slice_start(const Node& slice, const Type& x) {
 }
 
 std::vector<bool> parameter_values(const Graph& graph) {
-    if (graph.kin()) return graph.kin()->parameter;
     std::vector<bool> parameter(graph.nodes().size());
     for (size_t id = 0; id < parameter.size(); ++id) {
         const Node& node = graph.nodes()[id];

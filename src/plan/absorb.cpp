@@ -111,7 +111,7 @@ void Draft::absorb_into_readers(int q) {
         moves_on = moves_on && readers.size() > move.first && movable(v, q, stored, move);
         for (size_t i = move.first; i < readers.size() && !move.kept.empty(); ++i)
             moves_on = moves_on && readers[i].place == Slot::prologue &&
-                       facts.pool(passes[static_cast<size_t>(readers[i].pass)].anchor);
+                       tile_pool(facts.graph, passes[static_cast<size_t>(readers[i].pass)].anchor);
         for (size_t i = move.first; i < readers.size() && moves_on; ++i) {
             const Reader& reader = readers[i];
             if (move.casts && reader.place == Slot::prologue && !reads_any_dtype(reader.pass)) moves_on = false;
@@ -137,7 +137,7 @@ void Draft::absorb_into_readers(int q) {
             if (reader.place == Slot::prologue && loading.kind == PassKind::dense)
                 move.products.push_back(loading.anchor);
         }
-        if (!facts.gains(move)) {
+        if (facts.gain(move) <= 0) {
             stays = true;
             continue;
         }

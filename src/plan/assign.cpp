@@ -92,7 +92,7 @@ void Draft::assign() {
             // Prepared, but for views of parameters, which need no memory of their own.
             const ValueId a = node.args.empty() ? -1 : node.args[0];
             view[Facts::at(v)] = is_view_op(node.op) && (is_leaf(facts.graph[a].op) || view[Facts::at(a)]) &&
-                                 (node.op != Op::reshape || facts.splits(facts.shape(a), node.type.shape));
+                                 (node.op != Op::reshape || splits_only(facts.shape(a), node.type.shape));
             continue;
         }
         place(v);
@@ -155,7 +155,7 @@ bool Draft::place_view(ValueId v) {
         return true;
     }
     const bool buffer = computed && !facts.output[Facts::at(a)];
-    if (node.op == Op::reshape && !buffer && !facts.splits(facts.shape(a), node.type.shape)) {
+    if (node.op == Op::reshape && !buffer && !splits_only(facts.shape(a), node.type.shape)) {
         gathered[Facts::at(v)] = computed;
         return computed;
     }
@@ -181,7 +181,6 @@ bool Draft::place_concat(ValueId v) {
 
 // Bytes and product time of both ways, without what follows: far apart, they need no trial.
 bool Draft::wants_twice(ValueId v, int p) {
-    if (facts.asked) facts.asked->others = true;
     const Machine& machine = facts.machine;
     double stored = 0, product = 0, read = 0;
     for (ValueId a : facts.graph[v].args)
@@ -251,7 +250,7 @@ bool Draft::join_loop(ValueId v) {
     const Node& node = facts.graph[v];
     const bool reduction = is_reduction(node.op);
     const Sizes& domain = reduction ? facts.shape(node.args[0]) : node.type.shape;
-    if (facts.at_most(domain, std::min(few_elements, facts.machine.tail_elements))) return false;
+    if (numel(domain) <= std::min(few_elements, facts.machine.tail_elements)) return false;
     auto reads = [&](int p, ValueId a) {
         const auto users = facts.users(a);
         return std::any_of(users.begin(), users.end(),
@@ -277,7 +276,7 @@ bool Draft::join_loop(ValueId v) {
 void Draft::place_small(ValueId v) {
     const Node& node = facts.graph[v];
     const bool small = facts.small(v) && std::all_of(node.args.begin(), node.args.end(), [&](ValueId a) {
-                           return facts.at_most(facts.shape(a), facts.machine.tail_elements);
+                           return facts.elements[Facts::at(a)] <= facts.machine.tail_elements;
                        });
     if (!small) return add(v, open({PassKind::library, v, node.type.shape}), Slot::tile);
     for (int p = count(); p-- > 0;) {

@@ -71,8 +71,8 @@ bool small_product(const Graph& graph, ValueId v, double flops) {
 
 }  // namespace
 
-Facts::Facts(const Graph& graph, const Machine& machine, Questions* asked)
-    : graph(graph), machine(machine), asked(asked), parameter(parameter_values(graph)) {
+Facts::Facts(const Graph& graph, const Machine& machine)
+    : graph(graph), machine(machine), parameter(parameter_values(graph)) {
     const size_t n = static_cast<size_t>(graph.size());
     literal.resize(n);
     output.resize(n);
@@ -88,7 +88,7 @@ Facts::Facts(const Graph& graph, const Machine& machine, Questions* asked)
         const Node& node = graph[v];
         literal[at(v)] = node.op == Op::scalar || node.op == Op::full;
         product[at(v)] = node.op == Op::lattice || node.op == Op::correlate || node.op == Op::covariance;
-        count(v, true);
+        count(v);
         for (ValueId a : node.args) ++first_user_[at(a) + 1];
     }
     for (size_t i = 0; i < n; ++i) first_user_[i + 1] += first_user_[i];
@@ -98,50 +98,16 @@ Facts::Facts(const Graph& graph, const Machine& machine, Questions* asked)
         for (ValueId a : graph[v].args) users_[next[at(a)]++] = v;
 }
 
-Facts::Facts(const Facts& like, const Graph& graph, const std::vector<bool>& changed)
-    : graph(graph),
-      machine(like.machine),
-      asked(nullptr),
-      literal(like.literal),
-      parameter(like.parameter),
-      output(like.output),
-      elements(like.elements),
-      flops(like.flops),
-      product(like.product),
-      padding(like.padding),
-      ordinary(like.ordinary),
-      small_(like.small_) {
-    for (ValueId v = 0; v < graph.size(); ++v) {
-        if (!changed[at(v)]) continue;
-        // The rows of a lattice's products depend on its taps and its weight alone.
-        const Node& node = graph[v];
-        count(v, node.op != Op::lattice || graph[node.args[1]].type != like.graph[node.args[1]].type);
-    }
-}
-
-// product_too: also what is known of products.
-void Facts::count(ValueId v, bool product_too) {
+void Facts::count(ValueId v) {
     const Node& node = graph[v];
     elements[at(v)] = numel(node.type.shape);
     if (!is_leaf(node.op) && !is_constant(node.op)) flops[at(v)] = cost(graph, v).flops;
-    if (product_too && product[at(v)]) {
+    if (product[at(v)]) {
         ordinary[at(v)] = is_ordinary(graph, v, machine);
         padding[at(v)] = ordinary[at(v)] ? machine.flops / machine.pointwise_flops : product_padding(graph, v, machine);
     }
     small_[at(v)] = elements[at(v)] <= machine.tail_elements && flops[at(v)] <= machine.tail_flops &&
                     (!product[at(v)] || small_product(graph, v, flops[at(v)]));
-}
-
-bool Facts::at_most(const Sizes& extents, int64_t most) const {
-    const bool answer = numel(extents) <= most;
-    if (asked) asked->at_most.push_back({extents, most, answer});
-    return answer;
-}
-
-bool Facts::splits(const Sizes& from, const Sizes& to) const {
-    const bool answer = splits_only(from, to);
-    if (asked) asked->splits.push_back({from, to, answer});
-    return answer;
 }
 
 bool Facts::takes_elements(ValueId product) const {
@@ -151,20 +117,9 @@ bool Facts::takes_elements(ValueId product) const {
     const bool whole = up.size() > 1 && std::ranges::all_of(up, [](int64_t u) { return u == 1; });
     const bool depthwise = ordinary[at(product)] && w[1] == 1 && w[2] == 1;
     return whole &&
-           (depthwise ? at_most(Sizes(w.begin() + 3, w.end()), most_taps)
-                      : w[0] == 1 && at_most(w, machine.thin_work)) &&
-           at_most(shape(node.args[0]), most_elements) && at_most(shape(product), most_elements);
-}
-
-std::optional<TilePool> Facts::pool(ValueId v) const {
-    auto answer = tile_pool(graph, v);
-    if (asked) asked->pools.push_back({v, answer.has_value()});
-    return answer;
-}
-
-bool Facts::note_gain(const Moved& moved, bool answer) const {
-    if (asked) asked->gains.push_back({moved, answer});
-    return answer;
+           (depthwise ? numel(Sizes(w.begin() + 3, w.end())) <= most_taps
+                      : w[0] == 1 && numel(w) <= machine.thin_work) &&
+           elements[at(node.args[0])] <= most_elements && elements[at(product)] <= most_elements;
 }
 
 // Seconds that are saved where readers make a value in the place of reading it: patches overlap, so that a prologue is

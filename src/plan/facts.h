@@ -7,22 +7,26 @@
 #include <vector>
 
 #include "plan/fusion.h"
-#include "plan/questions.h"
 
 namespace transfuse {
 
 bool is_view_op(Op op);  // slice, permute, expand, flip, reshape
 
+// A value that its readers would make of what it is made of, in the place of its being stored.
+struct Moved {
+    Few<ValueId, 8> made;      // the value, and those below it that are made with it
+    Few<ValueId, 8> read;      // what is read for it
+    Few<ValueId, 4> kept;      // statistics of rows that are stored for it
+    Few<ValueId, 8> products;  // anchors of the dense passes that would make it while they load
+    size_t readers = 0;
+    bool stays = false;  // the pass it comes from is there all the same
+};
+
 struct Facts {
-    // asked: where questions about sizes are written down; null: nowhere.
-    Facts(const Graph& graph, const Machine& machine, Questions* asked = nullptr);
-    // Of a graph of the same nodes (alike() of form.cpp) whose sizes, and those of its operands, are others where
-    // `changed`. Users are not told.
-    Facts(const Facts& like, const Graph& graph, const std::vector<bool>& changed);
+    Facts(const Graph& graph, const Machine& machine);
 
     const Graph& graph;
     const Machine& machine;
-    Questions* const asked;
     std::vector<bool> literal;    // scalar, full
     std::vector<bool> parameter;  // depends on params and constants alone
     std::vector<bool> output;
@@ -48,20 +52,12 @@ struct Facts {
     }
     static size_t at(ValueId v) { return static_cast<size_t>(v); }
 
-    // All that is asked about sizes but for which of them are equal.
-    bool at_most(const Sizes& extents, int64_t most) const;  // their product
-    bool splits(const Sizes& from, const Sizes& to) const;   // splits_only
-    std::optional<TilePool> pool(ValueId v) const;           // tile_pool
-    bool takes_elements(ValueId product) const;              // x: thin ones (machine.thin_work), pools and the like
-    bool gains(const Moved& moved) const { return note_gain(moved, gain(moved) > 0); }
-
-    double gain(const Moved& moved) const;  // seconds
-    const std::vector<bool>& smalls() const { return small_; }
+    bool takes_elements(ValueId product) const;  // x: thin ones (machine.thin_work), pools and the like
+    double gain(const Moved& moved) const;       // seconds
 
 private:
-    void count(ValueId v, bool product_too);
+    void count(ValueId v);
     double delay(double work, ValueId x, ValueId anchor) const;
-    bool note_gain(const Moved& moved, bool answer) const;
 
     std::vector<bool> small_;
     std::vector<ValueId> users_;

@@ -108,11 +108,11 @@ Slot Draft::fit_reduction(ValueId v, int p, Slot operand) const {
     const bool keepdim = node.attributes.flag(Key::keepdim);
     if (pass.kind == PassKind::dense) {
         const Sizes last{static_cast<int64_t>(grid.size()) - 1};
-        if (dims == last && keepdim && shape == grid && may_hold_rows(p) &&
-            facts.at_most({grid.back()}, facts.machine.tile_row) && facts.at_most(grid, facts.machine.tile_row_values))
+        if (dims == last && keepdim && shape == grid && may_hold_rows(p) && grid.back() <= facts.machine.tile_row &&
+            numel(grid) <= facts.machine.tile_row_values)
             return operand;
         if (!pass.row.empty()) return Slot::absent;
-        if (dims == Sizes{1} && keepdim && facts.at_most({grid[1]}, facts.machine.tile_channels)) return operand;
+        if (dims == Sizes{1} && keepdim && grid[1] <= facts.machine.tile_channels) return operand;
         if (!facts.machine.grid_rows && shape[1] > 1)
             for (size_t axis = 2; axis < grid.size(); ++axis)
                 if (shape[axis] > 1 && std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) == dims.end())
@@ -127,14 +127,13 @@ Slot Draft::fit_reduction(ValueId v, int p, Slot operand) const {
         dims.front() >= 1 &&
         (dims == Sizes{1} || (dims.front() <= 2 && dims.back() + 1 == static_cast<int64_t>(grid.size()) &&
                               dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size())));
-    const bool fits =
-        keepdim && facts.at_most(row, facts.machine.row_elements) && (pass.row.empty() || pass.row == dims);
+    const bool fits = keepdim && numel(row) <= facts.machine.row_elements && (pass.row.empty() || pass.row == dims);
     return fits && (usual || facts.machine.any_rows) ? Slot::tile : Slot::grid;
 }
 
 bool Draft::pools(int p) const {
     const DraftPass& pass = passes[static_cast<size_t>(p)];
-    return pass.kind == PassKind::library && facts.machine.pools_in_loop && facts.pool(pass.anchor);
+    return pass.kind == PassKind::library && facts.machine.pools_in_loop && tile_pool(facts.graph, pass.anchor);
 }
 
 Slot Draft::fit(ValueId v, int p) const {
@@ -175,7 +174,7 @@ Slot Draft::fit(ValueId v, int p) const {
     if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && pass.row.empty() &&
         facts.machine.pools_in_tile > 0 && !apart_.count(v) && slot(p, node.args[0]) != Slot::absent &&
         facts.shape(node.args[0]) == pass.domain)
-        if (const auto pool = facts.pool(v); pool && numel(pool->window) <= facts.machine.pool_outputs)
+        if (const auto pool = tile_pool(facts.graph, v); pool && numel(pool->window) <= facts.machine.pool_outputs)
             return Slot::pooled;
     return Slot::absent;
 }

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "graph/has.h"
-#include "plan/form.h"
+#include "plan/facts.h"
 #include "plan/settle.h"
 #include "plan/shifts.h"
 
@@ -122,10 +122,8 @@ void gather_shifts(Plan& chosen) {
 
 }  // namespace
 
-Plan plan(const Graph& rewritten, const Machine& machine) { return planned(Facts(rewritten, machine)); }
-
-Plan planned(const Facts& facts) {
-    Plan chosen = weighed(facts);
+Plan plan(const Graph& rewritten, const Machine& machine) {
+    Plan chosen = weighed(Facts(rewritten, machine));
     gather_shifts(chosen);
     return chosen;
 }

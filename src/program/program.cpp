@@ -6,10 +6,8 @@
 #include <utility>
 
 #include "algebra/differentiable.h"
-#include "algebra/lower.h"
 #include "cuda/assemble/executable.h"
 #include "emit/stated.h"
-#include "plan/form.h"
 #include "program/kept.h"
 #include "program/layout.h"
 #include "transfuse/algebra.h"
@@ -56,13 +54,11 @@ Machine machine_for(Engine engine) {
 // what the mode does not say of products.
 template <class GraphOf>
 std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode, cuda::Options options,
-                                              Forms& forms, const std::shared_ptr<cuda::KnownKernels>& kernels,
-                                              GraphOf graph_of) {
+                                              const std::shared_ptr<cuda::KnownKernels>& kernels, GraphOf graph_of) {
     auto instance = std::make_shared<Instance>();
     for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
     instance->output_strides = options.output_strides;
-    const LentPlan lent = forms.lend(rewritten, machine_for(mode.engine));
-    const Plan& planned = *lent;
+    const Plan planned = plan(rewritten, machine_for(mode.engine));
     options.precision = mode.precision;
     options.freeze = mode.freeze;
     options.device = mode.device;
@@ -89,47 +85,14 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
 
 }  // namespace
 
-struct Program::Read {
-    Graph written;
-    std::optional<Lowered> lowered;  // what rewriting begins with, where other sizes grow it
-    struct Spare {
-        std::mutex mutex;
-        std::optional<Lowered> grown;  // for a size that is planned, to be grown to the next
-    };
-    std::unique_ptr<Spare> spare = std::make_unique<Spare>();
-
-    std::optional<Lowered> take_spare() const {
-        const std::lock_guard lock(spare->mutex);
-        return std::exchange(spare->grown, std::nullopt);
-    }
-    void give_back(Lowered grown) const {
-        const std::lock_guard lock(spare->mutex);
-        spare->grown = std::move(grown);
-    }
-};
-
+// The graph as it is written, for some leaves.
 struct Program::Reading {
-    std::shared_ptr<const Read> read;
-    std::optional<Graph> written;  // given where it is asked for, or where there is nothing else
-    std::optional<Lowered> lowered;
-
-    // For the leaves it was read for.
-    explicit Reading(std::shared_ptr<const Read> of)
-        : read(std::move(of)), written(read->written), lowered(read->lowered) {}
-    // For others.
-    Reading(std::shared_ptr<const Read> of, const std::vector<Type>& types, bool as_written) : read(std::move(of)) {
-        if (read->lowered) lowered = grown(*read->lowered, types, read->take_spare()), grown_ = true;
-        if (as_written || !lowered) written = read->written.with_leaf_types(types);
-    }
-    Reading(Reading&&) = default;
-    ~Reading() {
-        if (read && grown_) read->give_back(std::move(*lowered));
-    }
+    Graph written;
 
     Graph rewritten(const CallMode& mode, bool inference) const {
         const RewriteOptions options{
             .inference = inference, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices};
-        return lowered ? rewrite_lowered(*lowered, options) : rewrite(*written, options).rewritten;
+        return rewrite(written, options).rewritten;
     }
     // Of a call that keeps something the form that is differentiated, as it runs; and what it keeps is given as well.
     Graph forward(const CallMode& mode) const {
@@ -166,7 +129,7 @@ private:
         Graph gradient;
     };
     Differentiated differentiated(const CallMode& mode, const GradientRequest& request) const {
-        const Differentiable form = differentiable(*written, request, machine_for(mode.engine).prices);
+        const Differentiable form = differentiable(written, request, machine_for(mode.engine).prices);
         return {form, gradient(form.forward, request)};
     }
     static std::vector<ValueId> kept(const CallMode& mode, const Differentiated& whole) {
@@ -179,8 +142,6 @@ private:
         }
         return kept_values(forward, whole.gradient, shared, machine_for(mode.engine));
     }
-
-    bool grown_ = false;
 };
 
 Keep read_keep(std::span<const int64_t> numbers) {
@@ -197,7 +158,7 @@ Keep read_keep(std::span<const int64_t> numbers) {
 }
 
 Program::Program(std::string text, size_t most)
-    : text_(std::move(text)), entries_(most), forms_(std::make_shared<Forms>()), kernels_(cuda::no_kernels_yet()) {
+    : text_(std::move(text)), entries_(most), kernels_(cuda::no_kernels_yet()) {
     std::string piece;
     int64_t leaf = 0;
     for (size_t at = 0; at < text_.size();) {
@@ -253,44 +214,36 @@ std::string Program::render(std::span<const TensorView> leaves, std::span<const 
 
 // What was read for other sizes, inferred anew. It holds for other extents of inputs, but not for another number of
 // axes, other types or parameters, by which attributes were completed. None where it cannot be: reading then says why.
-std::optional<Program::Reading> Program::read_like(std::span<const TensorView> leaves, bool written) const {
-    std::shared_ptr<const Read> read;
+std::optional<Graph> Program::read_like(std::span<const TensorView> leaves) const {
+    std::optional<Graph> read;
     {
         const std::lock_guard lock(read_mutex_);
         read = read_;
     }
-    if (!read || leaves.size() != read->written.leaves().size()) return std::nullopt;
-    std::vector<Type> types = types_of(leaves);
+    if (!read || leaves.size() != read->leaves().size()) return std::nullopt;
+    const std::vector<Type> types = types_of(leaves);
     for (size_t i = 0; i < leaves.size(); ++i) {
-        const Node& leaf = read->written[read->written.leaves()[i]];
+        const Node& leaf = (*read)[read->leaves()[i]];
         const bool holds = leaf.op == Op::param
                                ? types[i] == leaf.type
                                : types[i].dtype == leaf.type.dtype && types[i].rank() == leaf.type.rank();
         if (!holds) return std::nullopt;
     }
     try {
-        return Reading(std::move(read), types, written);
+        return read->with_leaf_types(types);
     } catch (const Error&) {
         return std::nullopt;
     }
 }
 
-Program::Reading Program::read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const {
-    if (auto known = read_like(leaves, written)) return std::move(*known);
-    Read anew{.written = parse(render(leaves, sizes)), .lowered = std::nullopt};
-    // What a lattice that is written gives is written, too.
-    const auto is_lattice = [](const Node& node) { return node.op == Op::lattice; };
-    if (!sizes_at_call_ && std::ranges::none_of(anew.written.nodes(), is_lattice)) anew.lowered = lowered(anew.written);
-    Reading reading(std::make_shared<const Read>(std::move(anew)));
+Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
+    if (auto known = read_like(leaves)) return std::move(*known);
+    Graph anew = parse(render(leaves, sizes));
     if (!sizes_at_call_) {
         const std::lock_guard lock(read_mutex_);
-        read_ = reading.read;
+        read_ = anew;
     }
-    return reading;
-}
-
-Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
-    return *read(leaves, sizes, true).written;
+    return anew;
 }
 
 // In memory that each thread keeps for its next call.
@@ -381,19 +334,17 @@ void Program::forget_frozen() {
 std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                                                  const CallMode& mode) {
     return find(signature(leaves, sizes, mode), [&] {
-        // Where no tensor is channels last no result is, whatever is written.
-        const bool keeps = Reading::keeps(mode);
-        const Reading reading = read(leaves, sizes, keeps || std::ranges::any_of(leaves, channels_last));
+        const Reading reading{graph(leaves, sizes)};
         const Graph graph = reading.forward(mode);
         cuda::Options options;
         options.leaf_strides = strides_of(leaves);
-        options.output_strides = output_layout(reading.written ? *reading.written : reading.lowered->graph, leaves);
+        options.output_strides = output_layout(reading.written, leaves);
         for (size_t j = options.output_strides.size(); j < graph.outputs().size(); ++j)  // what is kept
             options.output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
         options.strict_leaves = strict(mode, forward_products);
-        return make_instance(graph, mode, std::move(options), *forms_, kernels_,
-                             [read = reading.read, mode, keeps](const std::vector<Type>& types) {
-                                 return Reading(read, types, keeps).forward(mode);
+        return make_instance(graph, mode, std::move(options), kernels_,
+                             [written = reading.written, mode](const std::vector<Type>& types) {
+                                 return Reading{written.with_leaf_types(types)}.forward(mode);
                              });
     });
 }
@@ -430,10 +381,10 @@ std::vector<bool> Program::outputs_channels_last(std::span<const TensorView> lea
 
 std::vector<std::pair<Type, Sizes>> Program::kept(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                                                   const CallMode& mode) const {
-    const Reading reading = read(leaves, sizes, true);
+    const Reading reading{graph(leaves, sizes)};
     const Graph graph = reading.forward(mode);
     std::vector<std::pair<Type, Sizes>> found;
-    for (size_t j = reading.written->outputs().size(); j < graph.outputs().size(); ++j) {
+    for (size_t j = reading.written.outputs().size(); j < graph.outputs().size(); ++j) {
         const Type& type = graph[graph.outputs()[j]].type;
         found.emplace_back(type, contiguous_strides(type.shape));
     }
@@ -450,7 +401,7 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());
     for (const TensorView& gradient : gradients) append_signature(key, gradient);
     return find(signature, [&] {
-        const Reading reading = read(leaves, sizes, true);
+        const Reading reading{graph(leaves, sizes)};
         const Graph graph = reading.backward(mode, request, gradients.size());
         cuda::Options options;
         options.leaf_strides = strides_of(leaves);
@@ -463,22 +414,22 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
         const std::vector<bool> own = strict(mode, own_products);
         for (ValueId leaf : request.wrt)
             options.strict_outputs.push_back(!own.empty() && own[static_cast<size_t>(leaf)]);
-        return make_instance(graph, mode, std::move(options), *forms_, kernels_,
-                             [read = reading.read, mode, request, of = leaves.size(),
+        return make_instance(graph, mode, std::move(options), kernels_,
+                             [written = reading.written, mode, request, of = leaves.size(),
                               given = gradients.size()](std::vector<Type> types) {
                                  types.resize(of);
-                                 return Reading(read, types, true).backward(mode, request, given);
+                                 return Reading{written.with_leaf_types(types)}.backward(mode, request, given);
                              });
     });
 }
 
 std::string Program::stated(std::span<const TensorView> leaves, std::span<const int64_t> sizes, const CallMode& mode,
                             int arch, int multiprocessors, const GradientRequest& request) {
-    const Reading reading = read(leaves, sizes, true);
+    const Reading reading{graph(leaves, sizes)};
     CompileOptions options;
     options.precision = mode.precision;
     options.leaf_strides = strides_of(leaves);
-    std::vector<Sizes> results = output_layout(*reading.written, leaves);
+    std::vector<Sizes> results = output_layout(reading.written, leaves);
     Graph graph = reading.forward(mode);
     const auto contiguous_behind = [](std::vector<Sizes>& strides, const Graph& of, size_t from) {
         for (size_t j = from; j < of.outputs().size(); ++j)

@@ -10,13 +10,10 @@
 #include <set>
 #include <sstream>
 
-#include "algebra/lower.h"
 #include "cuda/assemble/build.h"
 #include "cuda/dense/dense.h"
-#include "cuda/dense/frame.h"
 #include "cuda/dense/schedule/specialization.h"
 #include "cuda_host/cases.h"
-#include "plan/form.h"
 #include "rows.h"
 #include "thorough.h"
 #include "transfuse/error.h"
@@ -310,10 +307,7 @@ protected:
         meet(graph, options, what);
     }
     void meet(const Graph& graph, const CompileOptions& options, const std::string& what) {
-        meet_rewritten(rewrite(graph).rewritten, options, what);
-    }
-    void meet_rewritten(const Graph& graph, const CompileOptions& options, const std::string& what) {
-        const Plan planned = forms_.plan(graph, Machine::h200());
+        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
         std::vector<std::string> both;
         for (KnownKernels* known : {&finding_, &writing_}) {
             setenv("TRANSFUSE_CACHE_DIR", (folder_ / (known == &finding_ ? "finding" : "writing")).c_str(), 1);
@@ -322,7 +316,6 @@ protected:
         }
         ASSERT_TRUE(both[0] == both[1]) << what;
     }
-    Forms forms_;
     KnownKernels finding_, writing_{false};
 };
 
@@ -372,20 +365,19 @@ TEST_F(CudaTexts, WhatOtherSizesReadIsReadAgain) {
         "tanh(%y)\n"
         "  return %z\n}\n";
     for (const char* dtype : {"f32", "f16"}) {
-        const Lowered begin = lowered(parse(with(body, "f32", dtype)));
+        const Graph written = parse(with(body, "f32", dtype));
         for (const Fp32Precision precision : {Fp32Precision::tf32, Fp32Precision::strict}) {
             Random random(7);
             for (int i = 0; i < (tests::thorough() ? 40 : 20); ++i) {
                 const int64_t length = i < 4 ? 1 + 2 * i : random.between(1, i % 2 ? 60 : 3000),
                               batch = i % 5 == 4 ? 40 : 1;
                 std::vector<Type> types;
-                for (ValueId leaf : begin.graph.leaves()) types.push_back(begin.graph[leaf].type);
+                for (ValueId leaf : written.leaves()) types.push_back(written[leaf].type);
                 for (Type& type : types)
                     if (type.shape == Sizes{1, 80, 64}) type.shape = {batch, 80, length};
                 CompileOptions options;
                 options.precision = precision;
-                meet_rewritten(rewrite_lowered(grown(begin, types), {}), options,
-                               std::string(dtype) + ", length " + text(length));
+                meet(written.with_leaf_types(types), options, std::string(dtype) + ", length " + text(length));
             }
         }
     }

@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/kernel/spare.h"
 #include "cuda/runtime/launch.h"
 
 namespace transfuse::cuda {
@@ -66,22 +65,6 @@ TEST(CudaLaunch, WhatIsWrittenWhenItIsLaunchedIsNotKept) {
                                            Argument::of_value(2), Argument::of(2)}));
     EXPECT_EQ(ready.plain.size(), 2 * sizeof(int));
     EXPECT_LE(sizeof(Ready), 144U);
-}
-
-// What helpers made for a size is dropped by its caller, size after size.
-TEST(CudaLaunch, MemoryThatOthersMadeIsNotKeptForEver) {
-    struct Thing : Spare<Thing> {
-        char numbers[64];
-    };
-    for (int size = 0; size < 4; ++size) {
-        std::vector<std::unique_ptr<Thing>> things(Thing::most_spare);
-        std::thread([&] {
-            for (auto& thing : things) thing = std::make_unique<Thing>();
-        }).join();
-    }
-    EXPECT_EQ(Thing::spares(), Thing::most_spare);
-    for (size_t i = 0; i < Thing::most_spare + 10; ++i) std::make_unique<Thing>();
-    EXPECT_EQ(Thing::spares(), Thing::most_spare);
 }
 
 }  // namespace

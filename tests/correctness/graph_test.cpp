@@ -92,22 +92,6 @@ TEST(Graph, ServesOtherShapes) {
     EXPECT_EQ(h.with_leaf_types({{DType::f32, {2, 3, 8}}, {DType::f32, {3, 4, 5}}}), g);
 }
 
-TEST(Graph, LatticesGrowWithTheirInputs) {
-    const Graph g = parse(R"(graph g {
-        %x = input f32[2,3,8]
-        %w = param f32[1,3,4,5]
-        %y = lattice(%x, %w) groups=1 up=[2] offset=[1] out=[17]
-        %r = relu(%y)
-        return %r
-    })");
-    const std::vector<Type> larger{{DType::f32, {5, 3, 10}}, {DType::f32, {1, 3, 4, 5}}};
-    const Graph h = g.grown_to(larger);
-    EXPECT_EQ(to_string(h[h.outputs()[0]].type), "f32[5,4,21]");
-    EXPECT_EQ(h.grown_to({{DType::f32, {2, 3, 8}}, {DType::f32, {1, 3, 4, 5}}}), g);
-    const Graph kept = g.with_leaf_types(larger);  // as it is written
-    EXPECT_EQ(to_string(kept[kept.outputs()[0]].type), "f32[5,4,17]");
-}
-
 TEST(Graph, OfTheSameShapesIsItself) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
         const Graph g = random_graph(seed);

@@ -68,7 +68,7 @@ TEST(ProgramGraph, AnotherRankIsReadAnew) {
     EXPECT_EQ(said(program, views_of(parse(text))), before);
 }
 
-// What was grown for one size becomes what is grown for the next, in whichever thread: none has another's.
+// Threads that meet sizes at once: none has another's.
 TEST(ProgramGraph, SizesOfSeveralThreads) {
     const std::string text =
         "graph g {\n  %x = input f32[2,4,9]\n  %v = param f32[4,4,3]\n  %g = param f32[4,1,1]\n"

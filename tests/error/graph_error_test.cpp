@@ -152,22 +152,6 @@ TEST(GraphErrors, OtherLeafTypesAreCheckedAnew) {
     EXPECT_THROW(g.with_leaf_types({{DType::f32, {2, 4}}}), Error);
 }
 
-TEST(GraphErrors, WhatDoesNotGrow) {
-    const Graph lattice = parse(R"(graph g {
-        %x = input f32[2,3,8]
-        %w = param f32[1,3,4,5]
-        %y = lattice(%x, %w) groups=1 up=[2] out=[15]
-        return %y
-    })");
-    const Type w{DType::f32, {1, 3, 4, 5}};
-    EXPECT_NO_THROW(lattice.grown_to({{DType::f32, {2, 3, 1}}, w}));
-    EXPECT_THROW(lattice.grown_to({{DType::f32, {2, 3, 0}}, w}), Error);
-    EXPECT_THROW(lattice.grown_to({{DType::f32, {2, 3, int64_t{1} << 41}}, w}), Error);
-    EXPECT_THROW(lattice.grown_to({w}), Error);
-    const Graph written = parse("graph g { %x = input f32[2,3] %y = reshape(%x) shape=[6] return %y }");
-    EXPECT_THROW(written.grown_to({{DType::f32, {2, 4}}}), Error);
-}
-
 TEST(AttributeErrors, AbsentOrOfAnotherKind) {
     const Attributes a{{Key::eps, 1.5}, {Key::dims, Sizes{1}}};
     EXPECT_THROW(a.integer(Key::groups), Error);

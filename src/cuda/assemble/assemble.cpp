@@ -44,8 +44,7 @@ public:
           configs_(configs),
           parameters_(parameter_values(plan.graph)),
           placement_(plan, options, aligned, target_.has_wgmma() && !target_.any_size),
-          context_{plan,        options,    target_, aligned,
-                   parameters_, placement_, known,   known ? known->frames_of(plan) : nullptr},
+          context_{plan, options, target_, aligned, parameters_, placement_, known},
           first_(!plan.passes.empty() && plan.passes[0].kind == PassKind::prepare ? 1 : 0) {}
 
     Assembly run() {

@@ -11,8 +11,6 @@
 
 #include "cuda/assemble/build.h"
 #include "cuda/assemble/tune.h"
-#include "cuda/kernel/spare.h"
-#include "cuda/memory/layouts.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/module.h"
 #include "transfuse/error.h"
@@ -45,7 +43,7 @@ struct Loaded {
 // to get as to fill.
 void forget_what_is_ready(Assembly& assembly) {
     const auto forget = [](auto& list) { list = std::remove_reference_t<decltype(list)>(); };
-    give_back(assembly.strides), forget(assembly.configs), forget(assembly.taken);
+    forget(assembly.strides), forget(assembly.configs), forget(assembly.taken);
     for (BoundLaunch& bound : assembly.launches) forget(bound.launch.arguments), forget(bound.addresses);
 }
 
@@ -70,6 +68,24 @@ std::unique_ptr<Loaded> load(const Plan& plan, const Options& options, const Dev
     return result;
 }
 
+// What a tensor of a call is, as its executable was compiled for it.
+struct Layout {
+    Type type;
+    Sizes strides;
+};
+
+// strides: none given, all are contiguous.
+std::vector<Layout> layouts_of(const Graph& graph, const std::vector<ValueId>& values,
+                               const std::vector<Sizes>& strides) {
+    std::vector<Layout> layouts;
+    layouts.reserve(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+        const Type& type = graph[values[i]].type;
+        layouts.push_back({type, strides.empty() ? contiguous_strides(type.shape) : strides[i]});
+    }
+    return layouts;
+}
+
 class CudaExecutable final : public Executable {
 public:
     CudaExecutable(const Plan& plan, Options options, std::shared_ptr<KnownKernels> known, PlanAgain again)
@@ -77,9 +93,8 @@ public:
           device_(device(options.device)),
           known_(std::move(known)),
           aligned_(load(plan, options, device_, true, known_.get())),
-          leaves_(known_ ? known_->leaves_of(plan.graph, options.leaf_strides)
-                         : Layouts(plan.graph, plan.graph.leaves(), options.leaf_strides)),
-          outputs_(plan.graph, plan.graph.outputs(), options.output_strides),
+          leaves_(layouts_of(plan.graph, plan.graph.leaves(), options.leaf_strides)),
+          outputs_(layouts_of(plan.graph, plan.graph.outputs(), options.output_strides)),
           options_(without_strides(std::move(options))) {}
 
     size_t workspace_bytes() const override { return aligned_->assembly.workspace_bytes; }
@@ -107,7 +122,7 @@ public:
     }
 
     size_t kept_bytes() const override {
-        return sizeof *this + aligned_->bytes() + (leaves_.own() + outputs_.own()) * sizeof(Layout);
+        return sizeof *this + aligned_->bytes() + (leaves_.size() + outputs_.size()) * sizeof(Layout);
     }
 
     std::string describe() const override {
@@ -137,13 +152,12 @@ private:
     }
 
     // Throws unless every view is what was compiled for.
-    static void check_views(std::span<const TensorView> views, const Layouts& layouts, const char* what) {
+    static void check_views(std::span<const TensorView> views, const std::vector<Layout>& layouts, const char* what) {
         require(views.size() == layouts.size(), "run: ", layouts.size(), " ", what, " tensors are expected, got ",
                 views.size());
-        size_t i = 0;
-        layouts.each([&](const Layout& layout) {
+        for (size_t i = 0; i < views.size(); ++i) {
             const TensorView& view = views[i];
-            const auto& [type, strides] = layout;
+            const auto& [type, strides] = layouts[i];
             if (view.dtype != type.dtype || view.shape != type.shape)
                 fail("run: ", what, " ", i, " must be ", to_string(type), ", got ",
                      to_string(Type{view.dtype, view.shape}));
@@ -151,8 +165,7 @@ private:
                 fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides), ", got ",
                      to_string(view.strides));
             if (view.data == nullptr && numel(view.shape) > 0) fail("run: ", what, " ", i, " has no memory");
-            ++i;
-        });
+        }
     }
 
     // Strides of axes of extent 1 do not matter.
@@ -168,8 +181,10 @@ private:
         if (std::ranges::all_of(leaves, aligned) && std::ranges::all_of(outputs, aligned)) return *aligned_;
         std::call_once(unaligned_once_, [&] {
             Options options = options_;
-            options.leaf_strides = leaves_.strides(), options.output_strides = outputs_.strides();
-            unaligned_ = load(again_(leaves_.types()), options, device_, false, known_.get());
+            std::vector<Type> types;
+            for (const Layout& leaf : leaves_) types.push_back(leaf.type), options.leaf_strides.push_back(leaf.strides);
+            for (const Layout& output : outputs_) options.output_strides.push_back(output.strides);
+            unaligned_ = load(again_(types), options, device_, false, known_.get());
         });
         return *unaligned_;
     }
@@ -217,7 +232,7 @@ private:
     const Device& device_;
     const std::shared_ptr<KnownKernels> known_;
     const std::unique_ptr<Loaded> aligned_;
-    const Layouts leaves_, outputs_;
+    const std::vector<Layout> leaves_, outputs_;
     const Options options_;  // without strides, which the layouts tell
     std::unique_ptr<Loaded> unaligned_;
     std::once_flag unaligned_once_;

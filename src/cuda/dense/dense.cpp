@@ -9,7 +9,6 @@
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/combine.h"
-#include "cuda/dense/frame.h"
 #include "cuda/dense/read/col2im.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
@@ -72,6 +71,12 @@ TmaTensor tma_input(const TileProgram& program, const Problem& problem, const Co
     return tensor;
 }
 
+// A kernel's text, and the job that packs its weights.
+struct DenseText {
+    std::shared_ptr<const Source> source;
+    std::shared_ptr<const ExtraJob> pack;
+};
+
 DenseText text_of(const Surroundings& around, const Request& request, const Cut& cut) {
     const TileProgram& program = request.program;
     const auto pack = [&] {
@@ -100,11 +105,10 @@ DenseText text_of(const Surroundings& around, const Request& request, const Cut&
             cache.packs.get(pack_key(*schedule, program), pack)};
 }
 
-// The pass on one kernel. seconds, text: the estimate and the text, where they are known; text: written, where it is
-// not.
+// The pass on one kernel. seconds: the estimate, where it is known.
 std::optional<DenseProgram> generate(const Surroundings& around, const Request& request, const Cut& cut,
                                      const TextOptions& options, std::string* why_not,
-                                     std::optional<double> seconds = {}, DenseText* known = nullptr) {
+                                     std::optional<double> seconds = {}) {
     const TileProgram* program = &request.program;
     const Problem* problem = &request.problem;
     const Epilogue& epilogue = request.epilogue;
@@ -137,9 +141,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
-    DenseText own;
-    DenseText& text = known ? *known : own;
-    if (!text.source) text = text_of(around, request, cut);
+    const DenseText text = text_of(around, request, cut);
     result.pack = text.pack;
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
@@ -166,8 +168,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     const int64_t input_at = program->input.offset * bytes(program->input.dtype);
-    const std::shared_ptr<ArgumentList> list(new ArgumentList);
-    ArgumentList::List& arguments = list->list;
+    ArgumentList arguments;
+    arguments.reserve(8 + epilogue.reads().size() + epilogue.stores().size());
     arguments.push_back(Argument::of_value(program->input.root, input_at));
     arguments.push_back(Argument::of_packed(around.number));
     arguments.push_back(Argument::of(sizes));
@@ -177,7 +179,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     if (problem->boxed())
         arguments.push_back(
             Argument::of_boxes(program->input.root, input_at, tma_input(*program, *problem, config, s)));
-    main.arguments = Arguments(list);
+    main.arguments = Arguments(std::move(arguments));
     main.early = true;
     result.config = options.spec ? options.spec->config_words : Words(to_string(config));
     main.note = options.spec ? options.spec->launch_note : launch_note(result.config);
@@ -302,15 +304,14 @@ std::optional<DenseProgram> generate_dense_as(const Surroundings& around,
 }
 
 struct DenseReading {
-    std::unique_ptr<DenseRead> read;
+    std::unique_ptr<Request> request;
+    Cut cut;
     TextOptions options;
     double seconds;
-    Frame* frame;  // that has it back; null: none
 };
 
-struct Readings::Passes : Spare<Readings::Passes> {
-    std::array<std::optional<std::optional<cuda::ReadPass>>, 2> by_family;
-    std::array<std::string, 2> quality;  // of each, once it is asked for
+struct Readings::Passes {
+    std::array<std::optional<std::optional<ReadPass>>, 2> by_family;
 };
 
 Readings::Readings(const Surroundings& surroundings) : around_(surroundings) {}
@@ -318,41 +319,27 @@ Readings::~Readings() = default;
 
 std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const KernelSpec>& spec) {
     if (!spec) return nullptr;
-    if (!asked_) asked_ = std::make_unique<Passes>();
-    TextOptions options{.spec = spec};
-    Frame* const frame = around_.config.empty() && lasts(*spec) ? around_.frame : nullptr;
-    const auto made = [&](std::unique_ptr<DenseRead> read) {
-        const Request& request = *read->request;
-        const double seconds = estimate(request.problem, request.needs, read->cut.config, *read->cut.schedule,
-                                        around_.target.multiprocessors);
-        return std::make_shared<DenseReading>(DenseReading{std::move(read), std::move(options), seconds, frame});
-    };
+    if (!passes_) passes_ = std::make_unique<Passes>();
+    const TextOptions options{.spec = spec};
     for (Family family : families(around_)) {
-        auto& asked = asked_->by_family[static_cast<size_t>(family)];
-        if (!asked) asked = read_pass(around_, family, nullptr);
-        if (!*asked) continue;
-        std::string& quality = asked_->quality[static_cast<size_t>(family)];
-        if (frame && quality.empty()) quality = quality_key((*asked)->program, (*asked)->problem).take();
-        if (frame)
-            if (auto known = frame->take(spec, quality, **asked)) return made(std::move(known));
-        auto request = request_of(**asked, around_, options);
+        auto& read = passes_->by_family[static_cast<size_t>(family)];
+        if (!read) read = read_pass(around_, family, nullptr);
+        if (!*read) continue;
+        auto request = request_of(**read, around_, options);
         if (!request) continue;
-        if (auto cut = chosen(*request, around_, options))
-            return made(std::make_unique<DenseRead>(
-                DenseRead{spec, frame ? quality : std::string(), std::move(request), std::move(*cut), {}}));
+        auto cut = chosen(*request, around_, options);
+        if (!cut) continue;
+        const double seconds =
+            estimate(request->problem, request->needs, cut->config, *cut->schedule, around_.target.multiprocessors);
+        return std::make_shared<DenseReading>(DenseReading{std::move(request), std::move(*cut), options, seconds});
     }
     return nullptr;
 }
 
 double seconds_of(const DenseReading& reading) { return reading.seconds; }
 
-void put_away(DenseReading& reading) {
-    if (reading.frame) reading.frame->give_back(std::move(reading.read));
-}
-
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around, DenseReading& reading) {
-    auto program = generate(around, *reading.read->request, reading.read->cut, reading.options, nullptr,
-                            reading.seconds, &reading.read->text);
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const DenseReading& reading) {
+    auto program = generate(around, *reading.request, reading.cut, reading.options, nullptr, reading.seconds);
     if (!program) return generate_dense_as(around, reading.options.spec);  // another family may take it
     return program->words == reading.options.spec->words ? std::move(program) : std::nullopt;
 }

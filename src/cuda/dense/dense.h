@@ -61,12 +61,10 @@ public:
 private:
     struct Passes;
     const Surroundings& around_;
-    std::unique_ptr<Passes> asked_;  // what no kernel decides
+    std::unique_ptr<Passes> passes_;  // what no kernel decides
 };
 double seconds_of(const DenseReading& reading);
-std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, DenseReading& reading);
-// Keeps it for other sizes, where the pass has a frame (frame.h).
-void put_away(DenseReading& reading);
+std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const DenseReading& reading);
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 

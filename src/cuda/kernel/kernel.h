@@ -14,7 +14,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "cuda/kernel/spare.h"
 #include "cuda/kernel/strides.h"
 #include "transfuse/engine.h"
 #include "transfuse/error.h"
@@ -125,29 +124,19 @@ struct Argument {
     }
 };
 
-// Arguments that are put together. Those of most launches lie in memory that a thread keeps for the next: a plan makes
-// a list of some kilobytes for each of its launches, and drops all of them once blocks of bytes are made of them.
-struct ArgumentList : Spare<ArgumentList> {
-    using List = Few<Argument, 24>;
-    List list;
-};
+using ArgumentList = std::vector<Argument>;
 
 // The arguments of a launch, in order. Copies share them: those of the launch that prepares a deep network's weights
 // are hundreds, the same for all sizes.
 class Arguments {
 public:
     Arguments() = default;
-    Arguments(std::shared_ptr<const ArgumentList> list) : list_(std::move(list)) {}
-    Arguments(const std::vector<Argument>& list) {
-        const std::shared_ptr<ArgumentList> own(new ArgumentList);
-        own->list = list;
-        list_ = own;
-    }
-    Arguments(std::initializer_list<Argument> list) : Arguments(std::vector<Argument>(list)) {}
-    const Argument* begin() const { return list_ ? list_->list.data() : nullptr; }
+    Arguments(ArgumentList list) : list_(std::make_shared<const ArgumentList>(std::move(list))) {}
+    Arguments(std::initializer_list<Argument> list) : Arguments(ArgumentList(list)) {}
+    const Argument* begin() const { return list_ ? list_->data() : nullptr; }
     const Argument* end() const { return begin() + size(); }
-    size_t size() const { return list_ ? list_->list.size() : 0; }
-    const Argument& operator[](size_t i) const { return list_->list[i]; }
+    size_t size() const { return list_ ? list_->size() : 0; }
+    const Argument& operator[](size_t i) const { return (*list_)[i]; }
 
 private:
     std::shared_ptr<const ArgumentList> list_;  // null: none
@@ -188,7 +177,6 @@ struct Program {
 };
 
 struct TextCache;
-class Frame;
 
 // Everything a generator may know. strides: of every value that lies in memory (leaves, outputs, buffers), in elements,
 // empty for the others.
@@ -203,7 +191,6 @@ struct Surroundings {
     int number = -1;                  // of the pass
     TextCache* text_cache = nullptr;  // dense kernels that were written already; may be null
     const std::vector<bool>* parameters = nullptr;  // parameter_values of the plan's graph, where they are known
-    Frame* frame = nullptr;                         // the pass as other sizes had it; may be null
 };
 
 // The dense configurations a plan's passes were told to take, by number of the pass.

@@ -50,7 +50,6 @@ bool is_at_hand(const Plan& plan, const Softmax& softmax) {
 }  // namespace
 
 std::optional<Plan> with_shares(const Plan& plan) {
-    if (const Kin* const kin = plan.graph.kin(); kin && !kin->has(Op::amax)) return std::nullopt;
     std::vector<std::pair<ValueId, Node>> others;
     std::vector<Softmax> found;
     for (ValueId y = 0; y < plan.graph.size(); ++y) {
@@ -68,7 +67,6 @@ std::optional<Plan> with_shares(const Plan& plan) {
     if (found.empty()) return std::nullopt;
     Plan result = plan;
     result.graph = plan.graph.with_nodes(std::move(others));
-    result.form.reset();
     for (Pass& pass : result.passes)
         for (const Softmax& softmax : found) {
             std::erase_if(pass.steps,

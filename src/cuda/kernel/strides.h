@@ -1,12 +1,10 @@
-// The strides of a plan's values, in elements. Few of many values lie in memory, and every plan makes the list again:
-// it is as long as these are.
+// The strides of a plan's values, in elements. Few of many values lie in memory: the list is as long as these are.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "cuda/kernel/spare.h"
 #include "transfuse/tensor.h"
 
 namespace transfuse::cuda {
@@ -14,7 +12,7 @@ namespace transfuse::cuda {
 class Strides {
 public:
     Strides() = default;
-    explicit Strides(size_t values) : place_(list_of<int32_t>(values)), lists_(list_of<Sizes>(0)) {}
+    explicit Strides(size_t values) : place_(values) {}
 
     // Empty for what lies nowhere.
     const Sizes& operator[](size_t value) const {
@@ -33,7 +31,6 @@ public:
         place_.push_back(0);
         set(place_.size() - 1, std::move(strides));
     }
-    friend void give_back(Strides& strides) { cuda::give_back(strides.place_), cuda::give_back(strides.lists_); }
 
 private:
     std::vector<int32_t> place_;  // per value, from 1; 0: it has none

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "algebra/integer.h"
-#include "cuda/kernel/spare.h"
 #include "cuda/memory/buffer_layout.h"
 #include "graph/layout.h"
 #include "transfuse/error.h"
@@ -35,14 +34,11 @@ Placement::Placement(const Plan& plan, const CompileOptions& options, bool align
       aligned_(aligned),
       last_(last ? channels_last_buffers(plan) : std::vector<bool>(static_cast<size_t>(graph_.size()))),
       strides_(static_cast<size_t>(graph_.size())),
-      slots_(list_of<int32_t>(static_cast<size_t>(graph_.size()))),
-      held_(list_of<Held>(0)) {
+      slots_(static_cast<size_t>(graph_.size())) {
     place_outputs();
     place_leaves();
     find_buffers();
 }
-
-Placement::~Placement() { give_back(slots_), give_back(held_); }
 
 void Placement::hold(ValueId v, const Held& what, Sizes strides) {
     if (Held* const known = held(v)) {

@@ -16,7 +16,6 @@ class Placement {
 public:
     // aligned: leaves and outputs begin on 16-byte boundaries; last: buffers may lie channels last.
     Placement(const Plan& plan, const CompileOptions& options, bool aligned, bool last);
-    ~Placement();
     Placement(const Placement&) = delete;
 
     // Per value, in elements; empty for what lies nowhere.

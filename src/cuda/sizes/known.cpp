@@ -5,7 +5,6 @@
 #include <sstream>
 #include <type_traits>
 
-#include "cuda/dense/frame.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/schedule/kernel_spec.h"
 #include "cuda/runtime/cache.h"
@@ -95,7 +94,6 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
         if (kernel->source) source = kernel->source;
         taken = std::move(program);
     }
-    for (const auto& candidate : order) put_away(*candidate.reading);
     return taken;
 }
 
@@ -241,25 +239,6 @@ void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arc
     const std::lock_guard lock(mutex_);
     Compiled& known = compiled_[arch];
     if (known.met.insert(source.get()).second) known.by_text.emplace(source->text, source);
-}
-
-std::shared_ptr<Frames> KnownKernels::frames_of(const Plan& plan) {
-    if (!text_cache_ || !plan.form) return nullptr;
-    const std::lock_guard lock(mutex_);
-    const auto known = std::ranges::find(frames_, plan.form, &FormFrames::form);
-    if (known != frames_.end()) {
-        std::rotate(frames_.begin(), known, known + 1);
-        return frames_.front().frames;
-    }
-    if (frames_.size() == most_forms) frames_.pop_back();
-    frames_.insert(frames_.begin(), {plan.form, std::make_shared<Frames>(plan.passes.size())});
-    return frames_.front().frames;
-}
-
-Layouts KnownKernels::leaves_of(const Graph& graph, const std::vector<Sizes>& strides) {
-    const std::lock_guard lock(mutex_);
-    Layouts& last = leaves_[graph.leaves().size()];
-    return last = Layouts(graph, graph.leaves(), strides, last);
 }
 
 std::shared_ptr<const Program> KnownKernels::prepared(const Preparation& asked) const {

@@ -15,13 +15,11 @@
 
 #include "cuda/dense/dense.h"
 #include "cuda/kernel/memo.h"
-#include "cuda/memory/layouts.h"
 #include "cuda/sizes/preparation.h"
 
 namespace transfuse::cuda {
 
 class DeviceMemory;
-class Frames;
 
 struct KnownKernel {
     Words words;                                       // DenseProgram::words
@@ -66,10 +64,6 @@ public:
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
     TextCache* text_cache() { return text_cache_.get(); }  // null: texts are not found
-    // What the passes of the plan's form were read as; null: it has none, or texts are not found.
-    std::shared_ptr<Frames> frames_of(const Plan& plan);
-    // What the leaves of a graph are, told like those of the last one with as many.
-    Layouts leaves_of(const Graph& graph, const std::vector<Sizes>& strides);
     // What another size prepared, where that is the same; null where it is not known to be.
     std::shared_ptr<const Program> prepared(const Preparation& asked) const;
     // pull(request), for requests that do not depend on sizes. asked: what the request was made of, to be remembered;
@@ -83,17 +77,10 @@ private:
         std::unordered_set<const Source*> met;
         std::unordered_multimap<std::string_view, std::shared_ptr<const Source>, KeyHash> by_text;
     };
-    struct FormFrames {
-        std::shared_ptr<const void> form;
-        std::shared_ptr<Frames> frames;
-    };
-    static constexpr size_t most_forms = 8;
     mutable std::mutex mutex_;
     bool disk_ = true;
-    std::vector<FormFrames> frames_;  // asked for last first
     std::unordered_map<std::string, std::unique_ptr<KnownStructure>, KeyHash, std::equal_to<>> structures_;
     std::map<int, Compiled> compiled_;  // by architecture
-    std::map<size_t, Layouts> leaves_;  // of the last graphs, by their number
     std::unique_ptr<TextCache> text_cache_;
     struct Prepared {
         Program program;

@@ -1,7 +1,6 @@
 #include "cuda/assemble/pass/pass_context.h"
 
 #include "cuda/assemble/products.h"
-#include "cuda/dense/frame.h"
 
 namespace transfuse::cuda {
 
@@ -15,8 +14,7 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
             config,
             static_cast<int>(number),
             context.known ? context.known->text_cache() : nullptr,
-            &context.parameters,
-            context.frames && &pass == &context.plan.passes[number] ? context.frames->of(number) : nullptr};
+            &context.parameters};
 }
 
 bool may_take_memory(const PassContext& context, const Surroundings& around) {

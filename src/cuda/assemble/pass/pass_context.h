@@ -18,8 +18,7 @@ struct PassContext {
     bool aligned;                         // leaves and outputs begin on 16-byte boundaries
     const std::vector<bool>& parameters;  // per value: depends on parameters alone
     Placement& placement;
-    KnownKernels* known;             // kernels that other sizes of the program were given; may be null
-    std::shared_ptr<Frames> frames;  // and what these read passes as; may be null
+    KnownKernels* known;  // kernels that other sizes of the program were given; may be null
 };
 
 // Of a pass of the plan, or of one that has some of its steps.

@@ -8,12 +8,11 @@
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/schedule/kernel_spec.h"
-#include "cuda/kernel/spare.h"
 
 namespace transfuse::cuda {
 
 // What the pass asks of a family.
-struct Request : Spare<Request> {
+struct Request {
     TileProgram program;
     Problem problem;
     Epilogue epilogue;

@@ -90,13 +90,6 @@ void Epilogue::place_kept(const GridReduction& reduction, Operand& store) const 
     }
 }
 
-void Epilogue::put_numbers() {
-    reads_ = program_.reads;
-    std::copy(program_.stores.begin(), program_.stores.end(), stores_.begin());
-    for (const Partial& p : partials_)
-        if (p.store >= 0) place_kept(p.reduction, stores_[static_cast<size_t>(p.store)]);
-}
-
 bool Epilogue::derived(const Partial& p) const {
     return is_sum(p) && std::any_of(partials_.begin(), partials_.end(), [&](const Partial& other) {
                return other.reduction.whole && other.reduction.op == Op::var && other.reduction.of == p.reduction.of;
@@ -164,7 +157,7 @@ std::string Epilogue::operands_made() const {
     return "const Operands operands{" + p + "};";
 }
 
-void Epilogue::add_arguments(ArgumentList::List& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const {
+void Epilogue::add_arguments(ArgumentList& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const {
     for (const Operand& o : reads_) {
         list.push_back(Argument::of_value(o.root, o.offset * bytes(o.dtype)));
         list.push_back(Argument::of(o.strides));

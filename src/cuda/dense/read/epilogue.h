@@ -44,7 +44,7 @@ public:
     std::string parameters() const;              // of the kernel, and how Operands is made of them
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
-    void add_arguments(ArgumentList::List& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
+    void add_arguments(ArgumentList& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
     void leave_by_tma(int64_t maps, Few<size_t, 4> added = {}) {
         maps_ = maps, added_ = std::move(added);
     }  // the results, by so many tensor maps, and these reads come in such boxes; 0: they are stored one by one
@@ -70,8 +70,6 @@ public:
     static bool has_few_images(const Problem& problem) {
         return problem.axes[0].in * problem.groups * problem.cin <= image_entries;
     }
-    // The program and the problem have the numbers of another size, of which all that was asked has the same answers.
-    void put_numbers();
 
 private:
     void place_kept(const GridReduction& reduction, Operand& store) const;

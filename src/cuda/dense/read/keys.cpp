@@ -79,15 +79,6 @@ void add_steps(KeyText& key, const Graph& graph, const Values& steps, ValueId an
     }
 }
 
-// What may be asked of a number, be it an extent, a stride or a place.
-void add_quality(KeyText& key, int64_t number) { key.add(few(number), divided(number)); }
-
-void add_quality(KeyText& key, const Operand& operand) {
-    const auto& [value, root, offset, dtype, strides, depends] = operand;
-    key.add(value, root, dtype, depends, divided(offset));
-    for (const int64_t stride : strides) add_quality(key, stride);
-}
-
 }  // namespace
 
 KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
@@ -100,41 +91,6 @@ KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& c
     add(key, needs);
     // Rows that share their padding, come as one or are gone through by swap-AB products have the image's width.
     if (config.shared_padding || config.flat || config.swap_ab) key.add(axes[3].in, axes[3].out);
-    return key;
-}
-
-KeyText quality_key(const TileProgram& of, const Problem& problem) {
-    const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
-                 grid_shape, channel_reductions, row_reductions, fold, before_fold, handed, before_handed,
-                 handed_biased, pixel_major, vector, chain_instructions] = of;
-    const auto& [axes, groups, cin, cout, tap_rows, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
-        problem;
-    const Graph& graph = around->plan.graph;
-    const Target& target = around->target;
-    KeyText key;
-    key.add(reinterpret_cast<uintptr_t>(graph.kin()), around->aligned, around->precision, target.arch,
-            target.multiprocessors, target.shared_bytes, target.any_size, target.general_only, target.portable_only);
-    key.add(groups, cin, cout, tap_rows, arithmetic, family, load, wide_offsets, rows_adjoin, any_size);
-    for (const Lattice& axis : axes) {
-        key.add(axis.up, axis.down, axis.dil, axis.offset, axis.taps, axis.out < axis.period());
-        add_quality(key, axis.in), add_quality(key, axis.out);
-    }
-    key.add(Epilogue::has_many_pixels(of), Epilogue::has_few_images(problem));
-    key.add(spatial, weight, pool_value, bias, channel_reductions, row_reductions, handed, pixel_major, vector,
-            chain_instructions);
-    if (pool) key.add(pool->kind, pool->window, pool->scale);
-    for (const int64_t extent : grid_shape) add_quality(key, extent);
-    add_quality(key, input);
-    for (const auto* operands : {&reads, &stores}) {
-        key.add(operands->size());
-        for (const Operand& operand : *operands) add_quality(key, operand);
-    }
-    for (const GridReduction& reduction : grid) {
-        add(key, reduction);
-        key.add(graph[reduction.of].type.shape[1]);
-    }
-    if (!graph.kin())  // else numbers are the same for all sizes
-        for (const auto* list : {&prologue, &steps}) add_steps(key, graph, *list, around->pass.anchor);
     return key;
 }
 

@@ -21,8 +21,4 @@ KeyText pack_key(const Schedule& schedule, const TileProgram& program);
 // which vectors divide them).
 KeyText text_key(const Schedule& schedule, const Epilogue& epilogue);
 
-// All that the reading of a pass as a known kernel asks of sizes, and of numbers in its steps that may depend on them,
-// among plans of one form.
-KeyText quality_key(const TileProgram& program, const Problem& problem);
-
 }  // namespace transfuse::cuda

@@ -298,7 +298,7 @@ static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const 
 }
 
 // A tensor's phases, each by a map of its own.
-static void add_maps(ArgumentList::List& list, const Operand& whole, const Problem& problem, const BoxShape& box,
+static void add_maps(ArgumentList& list, const Operand& whole, const Problem& problem, const BoxShape& box,
                      const Config& config) {
     const int64_t element = bytes(whole.dtype);
     std::array<int64_t, 4> period{}, stride{};
@@ -321,8 +321,7 @@ static void add_maps(ArgumentList::List& list, const Operand& whole, const Probl
     }
 }
 
-void add_box_arguments(ArgumentList::List& list, const Epilogue& epilogue, const Schedule& schedule,
-                       const Config& config) {
+void add_box_arguments(ArgumentList& list, const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
     const BoxShape box = stored_boxes(epilogue, schedule, config);
     add_maps(list, epilogue.stores()[0], epilogue.problem(), box, config);
     for (const size_t read : epilogue.added()) add_maps(list, epilogue.reads()[read], epilogue.problem(), box, config);

@@ -17,8 +17,7 @@ namespace transfuse::cuda {
 int tma_element(const Epilogue& epilogue);
 
 int64_t box_maps(const Problem& problem);  // one a phase
-void add_box_arguments(ArgumentList::List& list, const Epilogue& epilogue, const Schedule& schedule,
-                       const Config& config);
+void add_box_arguments(ArgumentList& list, const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 
 // struct Fragments of a chain whose results leave in boxes.
 std::string tma_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
