@@ -165,7 +165,7 @@ std::string measured(const Plan& plan, size_t pass, const Assembly& assembly, co
 
 std::string tuning_key(const Plan& plan, size_t pass, const Assembly& assembly, const Device& device) {
     std::string key =
-        "tuned|" + device.name + "|" + std::to_string(device.multiprocessors) + "|nvrtc " + nvrtc_version() + "|";
+        "tuned-2|" + device.name + "|" + std::to_string(device.multiprocessors) + "|nvrtc " + nvrtc_version() + "|";
     for (int64_t n : plan.graph[plan.passes[pass].anchor].type.shape) key += std::to_string(n) + "x";
     for (const BoundLaunch& bound : assembly.launches)
         if (bound.pass == pass) key += "|" + bound.launch.source->text;

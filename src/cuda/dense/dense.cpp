@@ -146,10 +146,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
     int64_t scratch = partial_at;
-    const bool per_tile = needs.fragments ? fragment_rows_per_tile(epilogue, s) : epilogue.per_tile();
+    const bool per_tile = needs.has_store_role() ? epilogue.per_tile() : fragment_rows_per_tile(epilogue, s);
     const PartialRows rows{
         epilogue.per_tile() ? sizes.in[0] : 1,
-        needs.fragments ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
+        !needs.has_store_role() ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
                         : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
     scratch +=
         round_up(static_cast<int64_t>(epilogue.stats()) * rows.rows * epilogue.channels() * epilogue.real_bytes(), 256);
@@ -175,7 +175,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     arguments.push_back(Argument::of(sizes));
     arguments.push_back(Argument::of(program->input.strides));
     epilogue.add_arguments(arguments, partial_at, kept_at);
-    if (needs.tma) add_box_arguments(arguments, epilogue, s, config);
+    if (needs.exit == Exit::tma) add_box_arguments(arguments, epilogue, s, config);
     if (problem->boxed())
         arguments.push_back(
             Argument::of_boxes(program->input.root, input_at, tma_input(*program, *problem, config, s)));

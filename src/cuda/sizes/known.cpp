@@ -42,7 +42,7 @@ bool for_odd_rows(const KnownKernel& kernel) {
     return kernel.spec && comes_in_elements(kernel.spec->specialization.load);
 }
 
-std::string disk_key(const std::string& structure) { return "known-2|" + structure; }
+std::string disk_key(const std::string& structure) { return "known-3|" + structure; }
 
 std::vector<KnownKernel> on_disk(const std::string& structure) {
     std::vector<KnownKernel> kernels;

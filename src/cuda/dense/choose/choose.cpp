@@ -99,10 +99,10 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         if (!m.c.skips) m.met = 1;
         if (m.weight_bytes() > limit - beside_weights) continue;
         for (auto [width, buffers] : chunks) {
-            if (needs.fragments && (width != 64 || buffers != 2)) continue;
+            if (!needs.has_store_role() && (width != 64 || buffers != 2)) continue;
             if ((needs.folded || needs.whole_rows) && width != 64) continue;
             if (width == 48 && !just_a_run) continue;
-            if (!needs.fragments && !needs.folded && !needs.whole_rows && width > 8 && s.row_length <= width / 2)
+            if (needs.has_store_role() && !needs.folded && !needs.whole_rows && width > 8 && s.row_length <= width / 2)
                 continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
             m.c.chunk_width = needs.folded || needs.whole_rows ? round_up(s.row_length, 32) : width,
@@ -113,7 +113,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
             } counted;  // of boxes the number of raw pieces costs memory alone
             for (auto [raw, ring] : rings) {
                 if (ring > stages && !w.resident) continue;
-                m.c.raw = raw, m.c.stages = ring, m.c.store_groups = needs.fragments ? 0 : 1;
+                m.c.raw = raw, m.c.stages = ring, m.c.store_groups = needs.has_store_role();
                 if (problem.transposed()) {  // a large patch comes vector by vector
                     m.c.piece = s.vectors;
                     if (m.bytes() > limit) m.c.piece = 1;
@@ -152,7 +152,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         list.push_back(one);
         Config& c = list.back().config;
         c.share_registers();
-        if (needs.reduced) c.store_registers -= 16, c.product_registers += 8;  // the work moves as well
+        if (needs.exit == Exit::reduced) c.store_registers -= 16, c.product_registers += 8;  // the work moves as well
     }
     return list;
 }
@@ -185,7 +185,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                     if (static_cast<int64_t>(n) * d * h * w > most_pixels) break;
                     if (n > 1 && (d < u[1] || h < u[2] || w < u[3] || needs.one_image)) break;
                     Config c;
-                    c.run = {n, d, h, w}, c.strip = strip, c.direct = needs.direct > 0;
+                    c.run = {n, d, h, w}, c.strip = strip, c.exit = needs.exit;
                     // Useful share of all tiles.
                     double useful = 1;
                     for (size_t a = 0; a < 4; ++a) useful *= static_cast<double>(u[a]) / round_up(u[a], c.run[a]);
@@ -213,14 +213,14 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     // Measured: in TF32 any, but where they cut rows of planes that leave through chunks, few tiles alone (D, of many:
     // 1.45 -> 1.95 ms); channels last long sums, and in 16 bits any of images without phases. Elsewhere for results
     // that go directly, or to be measured.
-    const bool rows_in_parts = !needs.direct && problem.load != LoadMode::operand && u[3] > strip_width;
+    const bool rows_in_parts = needs.exit != Exit::direct && problem.load != LoadMode::operand && u[3] > strip_width;
     const bool strips_leave_in_boxes =
-        needs.tma && !needs.all_channels && problem.load == LoadMode::operand &&
+        needs.exit == Exit::tma && !needs.all_channels && problem.load == LoadMode::operand &&
         (problem.sums_are_long() || (problem.lanes() == 8 && !problem.has_phases() && !problem.has_planes()));
     if (problem.family == Family::wgmma && strip_width % w_grain == 0 && !tight &&
-        (needs.direct || strips_leave_in_boxes || problem.arithmetic == Arithmetic::tf32 || most > 1)) {
+        (needs.exit == Exit::direct || strips_leave_in_boxes || problem.arithmetic == Arithmetic::tf32 || most > 1)) {
         std::vector<Rough> strips;
-        add_runs(strips, strip_width, problem.longest_strip(needs.fragments), true);
+        add_runs(strips, strip_width, problem.longest_strip(needs.has_store_role()), true);
         std::erase_if(strips, [](const Rough& r) { return r.pixels < 2 * strip_width; });
         std::stable_sort(strips.begin(), strips.end(), by_score);
         std::array<int, 4> kept{};
@@ -271,7 +271,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 std::optional<Schedule> s;  // rows come as one where they can, and share padding where they can
                 for (const auto& [flat, shared] :
                      {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}, std::pair{false, false}}) {
-                    if (s || (flat && (!problem.rows_adjoin || needs.fragments || needs.ahead > 0)) ||
+                    if (s || (flat && (!problem.rows_adjoin || !needs.has_store_role() || needs.ahead > 0)) ||
                         ((flat || shared) && c.run[0] * c.run[1] * c.run[2] == 1))
                         continue;
                     c.flat = flat, c.shared_padding = shared;
@@ -283,7 +283,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 const int groups = split == Split::phases ? 2 : 1;
                 if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
                 const bool chain = needs.epilogue_flops > 1;
-                if (c.strip && most == 1 && needs.tma && chain && s->accumulators > longest_tma) continue;
+                if (c.strip && most == 1 && needs.exit == Exit::tma && chain && s->accumulators > longest_tma) continue;
                 double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
                 for (size_t a = 0; a < 4; ++a) {
                     const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
@@ -318,7 +318,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     double best_long = 1e30;
     for (const Choice& c : choices)
         if (c.pixels >= share * most_pixels && !c.config.strip) best_long = std::min(best_long, c.seconds);
-    const bool alone = needs.one_by_one && !needs.fragments && problem.cin >= 2 * problem.lanes();
+    const bool alone = needs.one_by_one && needs.has_store_role() && problem.cin >= 2 * problem.lanes();
     auto pays = [&](const Choice& c) { return alone && c.config.resident && c.seconds < clearly_better * best_long; };
     std::erase_if(choices, [&](const Choice& c) {
         return c.pixels < share * most_pixels && !few(c) && !pays(c) && !c.config.strip;

@@ -19,7 +19,7 @@ std::vector<Config> runs(const Problem& problem, int phases) {
     std::vector<Config> list;
     const int columns = static_cast<int>(round_up(u_extent(problem.axes[3]), problem.grain()));
     Config c;
-    c.swap_ab = true, c.split = Split::pixels, c.store_groups = 0, c.chunk_width = 16;
+    c.exit = Exit::swap_ab, c.split = Split::pixels, c.store_groups = 0, c.chunk_width = 16;
     c.share_registers();
     c.w_phases = phases == problem.axes[3].period() ? 0 : phases;
     c.run = {1, 1, 2 * swap_ab_pixels / columns + 2, columns};

@@ -108,8 +108,8 @@ constexpr double unlike_tiles =
 }  // namespace
 
 int Cost::chunk_bytes() const {
-    if (needs.swap_ab) return swap_ab_bytes(needs, c, s);
-    if (needs.fragments) return needs.tma ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
+    if (needs.exit == Exit::swap_ab) return swap_ab_bytes(needs, c, s);
+    if (!needs.has_store_role()) return needs.exit == Exit::tma ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
     const int pixels = chunk_pixels();
     const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
     return (needs.pixel_major ? pixels : s.chunk_height) * pitch * problem.real_bytes();
@@ -172,7 +172,7 @@ int Cost::load_turns() const { return (s.pixels + pixels_a_turn() - 1) / pixels_
 int Cost::bytes() const {
     return weight_bytes() + c.stages * s.stage_bytes + c.raw * s.raw_piece_bytes(problem, c) +
            c.buffers * chunk_bytes() + 2 * needs.ahead * s.outputs_of(chunk_pixels()) + needs.table_bytes +
-           c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 + (needs.tma ? 1024 : 0);
+           c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 + (needs.exit == Exit::tma ? 1024 : 0);
 }
 
 double Cost::chunks() const {
@@ -180,7 +180,7 @@ double Cost::chunks() const {
 }
 
 bool Cost::ring_holds_tile() const {
-    return c.resident && !needs.fragments && problem.transposed() && problem.lanes() == 4 && s.k_stages > 2 &&
+    return c.resident && needs.has_store_role() && problem.transposed() && problem.lanes() == 4 && s.k_stages > 2 &&
            c.stages >= s.k_stages;
 }
 
@@ -189,19 +189,19 @@ bool Cost::ring_holds_steps() const {
 }
 
 bool Cost::operand_without_stores() const {
-    return problem.load == LoadMode::operand && needs.fragments && !needs.swap_ab;
+    return problem.load == LoadMode::operand && !needs.has_store_role() && needs.exit != Exit::swap_ab;
 }
 
 // Measured in TF32: in turn is 2 to 8 % faster where the buffers hold half of a tile's chunks or fewer (f1, f6, f8), 2
 // to 5 % slower where they hold more (d1, d3); and slower where rows that begin anywhere come in many pieces (f2, d6).
 // In 16 bits it was measured where the product warps reduce, and hand over late (f8: 0.246 -> 0.226 ms).
 bool Cost::alternates() const {
-    return !ring_holds_tile() && !needs.fragments && !s.joint && (needs.element_bytes >= 4 || needs.reduced) &&
+    return !ring_holds_tile() && needs.has_store_role() && !s.joint && (needs.element_bytes >= 4 || needs.exit == Exit::reduced) &&
            2 * c.buffers <= chunks() && (!needs.one_by_one || chunks() <= 4);
 }
 
 Cost::Parts Cost::parts() const {
-    const double k = s.k_stages * c.k_steps, n = needs.swap_ab ? s.operand_rows : s.run_pixels,
+    const double k = s.k_stages * c.k_steps, n = needs.exit == Exit::swap_ab ? s.operand_rows : s.run_pixels,
                  terms = problem.terms() == 2 ? 3 : 1;
     double steps = 0, tiles = s.tile_count();
     for (int v : s.variant_steps) steps += v;
@@ -215,7 +215,7 @@ Cost::Parts Cost::parts() const {
         step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
         const double again =
             serpentine(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
-        step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
+        step = std::max(step, again * tiles * s.tile_bytes / (needs.has_store_role() ? l2_bytes_with_stores : l2_bytes));
     }
     if (operand_without_stores()) {  // so must patches that come directly into the operand
         const double stage = c.k_steps * step;
@@ -256,38 +256,38 @@ Cost::Parts Cost::parts() const {
     // On fragments two warps a scheduler run the chain, while no products do.
     const double values = s.blocks * s.accumulators;
     const double fragments =
-        needs.fragments ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.swap_ab ? swap_ab_laid : 0))
+        !needs.has_store_role() ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.exit == Exit::swap_ab ? swap_ab_laid : 0))
         : needs.folded  ? chain_begins + values * (fold_flops + needs.epilogue_flops)
                         : 0;
-    const double store = needs.fragments ? 0 : chunks() * chunk / c.store_groups;
-    const double boxed = needs.tma
+    const double store = needs.has_store_role() ? chunks() * chunk / c.store_groups : 0;
+    const double boxed = needs.exit == Exit::tma
                              ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
-                                   static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * needs.tma
+                                   static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * element
                              : 0;  // bytes
     const double laid =
-        needs.swap_ab ? 2.0 * s.blocks * swap_ab_pixels * static_cast<double>(problem.cout) : 0;  // elements
-    const double direct = needs.direct ? 2.0 * s.blocks * 64 * run : 0;                           // elements
+        needs.exit == Exit::swap_ab ? 2.0 * s.blocks * swap_ab_pixels * static_cast<double>(problem.cout) : 0;  // elements
+    const double direct = needs.exit == Exit::direct ? 2.0 * s.blocks * 64 * run : 0;                           // elements
     // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
-    const double sectors = direct / 8 * (needs.direct * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.direct / 4.0) *
+    const double sectors = direct / 8 * (element * s.phases_w <= 4 || needs.pixel_major ? 1 : element / 4.0) *
                            (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
-    const double handed = needs.swap_ab ? laid * needs.swap_ab
-                          : needs.tma   ? boxed * (1 + needs.added)
+    const double handed = needs.exit == Exit::swap_ab ? laid * element
+                          : needs.exit == Exit::tma   ? boxed * (1 + needs.added)
                                         : chunks() * chunk_bytes();
     // Tensors that come in boxes are asked for when a tile's products begin.
     const double awaited = needs.added ? std::max(0.0, patch_latency - k * step) : 0;
-    const double wait = needs.fragments ? 0
+    const double wait = !needs.has_store_role() ? 0
                                         : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
                                               chunk / c.store_groups;
     const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
-                           awaited + fragments + (needs.tma ? box_sent * s.blocks : 0) +
+                           awaited + fragments + (needs.exit == Exit::tma ? box_sent * s.blocks : 0) +
                            sectors * (needs.one_by_one ? sectors_shared : 1) / sectors_stored;
     const double shared = k * steps * operands +
                           (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
                           static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
                           2 * handed / shared_bytes_a_cycle;
-    const double memory = ((needs.swap_ab  ? laid * needs.swap_ab
-                            : needs.direct ? direct * needs.direct
-                            : needs.tma    ? boxed * (1 + needs.added)
+    const double memory = ((needs.exit == Exit::swap_ab  ? laid * element
+                            : needs.exit == Exit::direct ? direct * element
+                            : needs.exit == Exit::tma    ? boxed * (1 + needs.added)
                             : needs.stores ? chunks() * elements / pooled * element
                                            : 0.0) +
                            chunks() * elements * inside * needs.ahead +
@@ -309,7 +309,7 @@ double Cost::cycles() const {
     // begin anywhere).
     if (c.split == Split::phases && (c.resident || c.w_phases || problem.lanes() == 8 || needs.one_by_one))
         total *= unlike_warpgroups;
-    if (s.blocks == 1 && !needs.swap_ab) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
+    if (s.blocks == 1 && needs.exit != Exit::swap_ab) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
     if (ring_holds_tile()) total *= tile_in_ring;

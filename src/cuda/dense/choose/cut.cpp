@@ -4,7 +4,6 @@
 
 #include "cuda/dense/choose/choose_swap_ab.h"
 #include "cuda/dense/exits/store/store_map.h"
-#include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -44,15 +43,15 @@ bool stores_directly(const Problem& problem, const Needs& needs) {
 
 // Results that go directly to memory, where that is estimated faster than the choice.
 std::optional<Cut> direct_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
-    const auto needs = request.direct_needs();
-    if (!needs || !stores_directly(request.problem, request.needs)) return std::nullopt;
-    auto rivals = choose(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (!request.exits.direct || !stores_directly(request.problem, request.needs)) return std::nullopt;
+    const Needs needs = request.needs_by(Exit::direct);
+    auto rivals = choose(request.problem, needs, target.multiprocessors, target.shared_bytes);
     if (rivals.empty()) return std::nullopt;
     // Tiles of long sums take alike: rounds that are not full cost as much as others.
     auto seconds = [&](const Needs& of, const Config& config, const Schedule& s) {
         return estimate(request.problem, of, config, s, target.multiprocessors, true);
     };
-    if (choice && seconds(*needs, rivals[0].config, rivals[0].schedule) >=
+    if (choice && seconds(needs, rivals[0].config, rivals[0].schedule) >=
                       seconds(request.needs, choice->config, *choice->schedule))
         return std::nullopt;
     return cut_of(std::move(rivals[0]));
@@ -62,16 +61,16 @@ std::optional<Cut> direct_rival(const Request& request, const std::optional<Cut>
 // channels, one to three axes, both layouts (docs/measured.md). Store roles are estimated too fast where they gather
 // channels that lie apart: channels last, and in 16 bits of more than 64. Up to 64 in planes they are as fast.
 double swap_ab_pays(const Request& request) {
-    const bool words = request.swap_ab == 4;
+    const bool words = request.needs.element_bytes == 4;
     if (request.epilogue.program().pixel_major) return words ? 1.15 : 1.6;
     return request.problem.cout <= 64 ? 0 : words ? 0.9 : 1.2;
 }
 
 // Chains that reduce over channels, on swap-AB products.
 std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
-    const auto needs = request.swap_ab_needs();
-    if (!needs || (choice && swap_ab_pays(request) == 0)) return std::nullopt;
-    auto rival = choose_swap_ab(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (!request.exits.swap_ab || (choice && swap_ab_pays(request) == 0)) return std::nullopt;
+    auto rival =
+        choose_swap_ab(request.problem, request.needs_by(Exit::swap_ab), target.multiprocessors, target.shared_bytes);
     if (!rival ||
         (choice && rival->seconds >= swap_ab_pays(request) * estimate(request.problem, request.needs, choice->config,
                                                                       *choice->schedule, target.multiprocessors)))
@@ -83,30 +82,18 @@ std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut
 
 std::optional<Cut> chosen(Request& request, const Surroundings& around, const TextOptions& options) {
     const auto config = options.spec ? std::optional(options.spec->config) : config_named(around.config);
-    if (config && config->direct && request.direct) {
-        if (auto cut = cut_by(*config, around, request.problem, *request.direct_needs())) {
-            request.store_directly();
+    if (config && request.can_leave_by(config->exit)) {
+        Needs needs = request.needs_by(config->exit);
+        auto cut = cut_by(*config, around, request.problem, needs);
+        if (!cut && needs.ahead > 0) {
+            needs.ahead = 0;
+            cut = cut_by(*config, around, request.problem, needs);
+        }
+        if (cut) {
+            request.leave_by(config->exit);
+            request.needs.ahead = needs.ahead;
             return cut;
         }
-    } else if (config && config->swap_ab && request.swap_ab) {
-        if (auto cut = cut_by(*config, around, request.problem, *request.swap_ab_needs())) {
-            request.turn();
-            return cut;
-        }
-    } else if (config && !config->direct && !config->swap_ab && (config->store_groups > 0 || request.needs.fragments)) {
-        for (const bool folded : {true, false})
-            for (const bool ahead : {true, false}) {
-                Needs needs = request.needs;
-                needs.fragments = config->store_groups == 0;
-                if (!needs.fragments) needs.tma = needs.added = 0;
-                if (!folded) needs.folded = 0;
-                needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
-                auto cut = cut_by(*config, around, request.problem, needs);
-                if (!cut) continue;
-                if (!needs.folded && !needs.tma) request.through_chunks();
-                request.needs = needs;
-                return cut;
-            }
     }
     if (options.spec) return std::nullopt;
     Target target = around.target;
@@ -114,11 +101,11 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Te
     auto choice = best_cut(request.problem, request.needs, target);
     while (!choice && request.relax()) choice = best_cut(request.problem, request.needs, target);
     if (auto swap_ab = swap_ab_rival(request, choice, target)) {
-        request.turn();
+        request.leave_by(Exit::swap_ab);
         return swap_ab;
     }
     if (auto direct = direct_rival(request, choice, target)) {
-        request.store_directly();
+        request.leave_by(Exit::direct);
         return direct;
     }
     return choice;
@@ -130,10 +117,11 @@ std::vector<Choice> choices_of(Request& request, const Target& target, size_t mo
     };
     auto choices = find(request.needs);
     while (choices.empty() && request.relax()) choices = find(request.needs);
-    if (const auto needs = request.direct_needs(); needs && most > 1)
-        for (Choice& choice : find(*needs)) choices.push_back(std::move(choice));
-    if (const auto needs = request.swap_ab_needs(); needs && most > 1)
-        if (auto swap_ab = choose_swap_ab(request.problem, *needs, target.multiprocessors, target.shared_bytes))
+    if (request.exits.direct && most > 1)
+        for (Choice& choice : find(request.needs_by(Exit::direct))) choices.push_back(std::move(choice));
+    if (request.exits.swap_ab && most > 1)
+        if (auto swap_ab = choose_swap_ab(request.problem, request.needs_by(Exit::swap_ab), target.multiprocessors,
+                                          target.shared_bytes))
             choices.push_back(std::move(*swap_ab));
     return choices;
 }

@@ -3,14 +3,8 @@
 #include <algorithm>
 
 #include "cuda/dense/exits/accumulators/added_tensors.h"
-#include "cuda/dense/exits/accumulators/direct_stores.h"
-#include "cuda/dense/exits/accumulators/fold.h"
-#include "cuda/dense/exits/accumulators/fragments.h"
-#include "cuda/dense/exits/accumulators/reductions.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
-#include "cuda/dense/exits/handover.h"
 #include "cuda/dense/exits/store/store_map.h"
-#include "cuda/dense/exits/swap_ab/swap_ab_stores.h"
 #include "cuda/dense/read/col2im.h"
 #include "cuda/dense/schedule/specialization.h"
 
@@ -20,64 +14,42 @@ Request::Request(TileProgram tile_program, const Problem& p)
     : program(std::move(tile_program)),
       problem(p),
       epilogue(program, problem),
-      needs(program.needs(static_cast<int>(p.axes[3].period()))) {
+      needs(program.needs(static_cast<int>(p.axes[3].period()))),
+      exits(exits_of(epilogue)) {
     needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
     needs.one_image = epilogue.one_image();
-    needs.fragments = runs_in_fragments(epilogue);
-    needs.folded = find_fold(program, epilogue);
-    if (!on_accumulators()) leave_by_tma(tma_element(epilogue));
-    program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
-    needs.ahead = on_accumulators() || needs.whole_rows ? 0 : ahead_bytes(epilogue);
-    direct = direct_element(epilogue);
-    swap_ab = swap_ab_element(epilogue);
+    program.handed_biased = exits.first == Exit::store && hands_over_biased(epilogue);
+    leave_by(exits.first);
 }
 
-void Request::leave_by_tma(int element) {
-    Few<size_t, 4> added = element > 0 ? added_tensors(epilogue) : Few<size_t, 4>();
-    needs.tma = element, needs.added = static_cast<int>(added.size());
-    if (element > 0) needs.fragments = true;
-    epilogue.leave_by_tma(element > 0 ? box_maps(problem) : 0, std::move(added));
+bool Request::can_leave_by(Exit exit) const {
+    return exit == exits.first || exit == Exits::behind(program) || (exit == Exit::direct && exits.direct) ||
+           (exit == Exit::swap_ab && exits.swap_ab);
 }
 
-std::optional<Needs> Request::direct_needs() const {
-    if (direct == 0) return std::nullopt;
+Needs Request::needs_by(Exit exit) const {
     Needs other = needs;
-    other.direct = direct, other.fragments = true, other.tma = other.added = 0, other.folded = 0, other.ahead = 0;
+    other.exit = exit;
+    other.added = exit == Exit::tma ? static_cast<int>(added_tensors(epilogue).size()) : 0;
+    other.folded = exit == Exit::fold ? exits.fold->handed : 0;
+    other.ahead = exit == Exits::behind(program) && !needs.whole_rows ? ahead_bytes(epilogue) : 0;
     return other;
 }
 
-void Request::store_directly() {
-    needs = *direct_needs();
-    epilogue.leave_by_tma(0);
-}
-
-std::optional<Needs> Request::swap_ab_needs() const {
-    if (swap_ab == 0) return std::nullopt;
-    Needs other = needs;
-    other.swap_ab = swap_ab, other.fragments = true, other.tma = other.added = 0, other.folded = 0, other.ahead = 0,
-    other.reduced = false;
-    return other;
-}
-
-void Request::turn() {
-    needs = *swap_ab_needs();
-    epilogue.leave_by_tma(0);
-    program.fold = program.handed = -1, program.handed_biased = false;
-    program.before_fold.clear(), program.before_handed.clear();
-}
-
-void Request::through_chunks() {
-    leave_by_tma(0);
-    needs.fragments = false, needs.direct = 0, needs.folded = 0;
-    needs.ahead = needs.whole_rows ? 0 : ahead_bytes(epilogue);
-    program.fold = -1, program.before_fold.clear();
+void Request::leave_by(Exit exit) {
+    needs = needs_by(exit);
+    const bool tma = exit == Exit::tma, fold = exit == Exit::fold;
+    epilogue.leave_by_tma(tma ? box_maps(problem) : 0, tma ? added_tensors(epilogue) : Few<size_t, 4>());
+    program.fold = fold ? exits.fold->value : -1;
+    program.before_fold = fold ? exits.fold->before : Values();
+    if (exit == Exit::swap_ab) program.handed = -1, program.handed_biased = false, program.before_handed.clear();
 }
 
 bool Request::relax() {
     if (needs.ahead > 0)
         needs.ahead = 0;
-    else if (on_accumulators())
-        through_chunks();
+    else if (needs.exit != Exits::behind(program))
+        leave_by(Exits::behind(program));
     else
         return false;
     return true;
@@ -101,7 +73,8 @@ std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return std::nullopt;
     if (col2im) to_col2im(*program, *problem, col2im);
-    find_handed(*program, *problem);
+    if (auto handed = handed_of(*program, *problem))
+        program->handed = handed->value, program->before_handed = std::move(handed->before);
     program->vector = store_vector(*program, *problem);
     return ReadPass{std::move(*program), *problem};
 }

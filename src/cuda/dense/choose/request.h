@@ -5,32 +5,27 @@
 #include <optional>
 #include <string>
 
+#include "cuda/dense/exits/exits.h"
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/schedule/kernel_spec.h"
 
 namespace transfuse::cuda {
 
-// What the pass asks of a family.
+// What the pass asks of a family, and how its results shall leave.
 struct Request {
     TileProgram program;
     Problem problem;
     Epilogue epilogue;
     Needs needs;
-    int direct = 0;  // bytes of an element that may go directly to memory
+    Exits exits;
     Request(TileProgram tile_program, const Problem& p);
     Request(const Request&) = delete;  // the epilogue refers to its neighbours
 
-    bool on_accumulators() const { return needs.fragments || needs.folded; }
-    void leave_by_tma(int element);
-    // The same, its results directly from the accumulators to memory; nullopt where they cannot go so.
-    std::optional<Needs> direct_needs() const;
-    void store_directly();
-    int swap_ab = 0;  // bytes of an element where the product may swap its operands (swap_ab_stores.h)
-    std::optional<Needs> swap_ab_needs() const;
-    void turn();
-    void through_chunks();  // what follows the products goes to the store role, all of it
-    bool relax();           // where no tile fits: asks for less. False when there is nothing left to do without
+    bool can_leave_by(Exit exit) const;
+    Needs needs_by(Exit exit) const;
+    void leave_by(Exit exit);
+    bool relax();  // where no tile fits: asks for less. False when there is nothing left to do without
 };
 
 // What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those

@@ -37,25 +37,23 @@ static std::string bias_program(const Epilogue& epilogue) {
     return t.str();
 }
 
-bool hands_over_biased(const Epilogue& epilogue) {
-    const TileProgram& program = epilogue.program();
-    const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || !program.reduces_in_chunks() || program.pool || program.bias < 0 ||
-        problem.cout <= 32)
-        return false;  // each channel in a row of its own
-    if (!problem.every_phase_has_taps()) return false;
-    for (size_t k = 0; k < epilogue.reads().size(); ++k)
-        if (epilogue.reads()[k].value == program.bias) return epilogue.table_of(k) >= 0;
-    return false;
-}
-
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
-    if (config.swap_ab) return swap_ab_program(epilogue, config, schedule);
-    if (config.direct) return direct_program(epilogue, schedule);
-    if (epilogue.tma()) return tma_program(epilogue, schedule, config);
-    if (epilogue.program().handed >= 0) return reduction_program(epilogue);
-    if (config.store_groups == 0) return statistics_program(epilogue, schedule, config);
-    if (epilogue.program().fold >= 0) return fold_program(epilogue, schedule);
+    switch (config.exit) {
+        case Exit::swap_ab:
+            return swap_ab_program(epilogue, config, schedule);
+        case Exit::direct:
+            return direct_program(epilogue, schedule);
+        case Exit::tma:
+            return tma_program(epilogue, schedule, config);
+        case Exit::statistics:
+            return statistics_program(epilogue, schedule, config);
+        case Exit::reduced:
+            return reduction_program(epilogue);
+        case Exit::fold:
+            return fold_program(epilogue, schedule);
+        case Exit::store:
+            break;
+    }
     if (epilogue.program().handed_biased) return bias_program(epilogue);
     return "constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile "
            "program\n"

@@ -8,10 +8,6 @@
 
 namespace transfuse::cuda {
 
-// Where the store role reduces over channels it has enough to do: then the product warps add the bias before they hand
-// over.
-bool hands_over_biased(const Epilogue& epilogue);
-
 // struct Fragments, and constants that say which of its members the product role calls.
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 

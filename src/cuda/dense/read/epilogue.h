@@ -48,7 +48,6 @@ public:
     void leave_by_tma(int64_t maps, Few<size_t, 4> added = {}) {
         maps_ = maps, added_ = std::move(added);
     }  // the results, by so many tensor maps, and these reads come in such boxes; 0: they are stored one by one
-    bool tma() const { return maps_ > 0; }
     const Few<size_t, 4>& added() const { return added_; }
     const OperandList& reads() const { return reads_; }
     const OperandList& stores() const { return stores_; }

@@ -20,21 +20,14 @@ int8_t divided(int64_t size) {
 }
 
 void add(KeyText& key, const Config& config) {
-    const auto& [run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs,
-                 chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, swap_ab,
-                 direct, strip, shared_padding, flat, alternates, skips] = config;
-    key.add(run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs, chunk_width,
-            buffers, store_groups, load_registers, store_registers, product_registers, swap_ab, direct, strip,
-            shared_padding, flat, alternates, skips);
+    each_field(config, [&](const char*, const auto& field) { key.add(field); });
 }
 
 void add(KeyText& key, const Needs& needs) {
     const auto& [all_channels, whole_rows, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores,
-                 epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, fragments, tma, added, direct,
-                 swap_ab, folded, reduced] = needs;
+                 epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, exit, added, folded] = needs;
     key.add(all_channels, whole_rows, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores,
-            epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, fragments, tma, added, direct, swap_ab,
-            folded, reduced);
+            epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, exit, added, folded);
 }
 
 void add(KeyText& key, const Operand& operand) {
@@ -90,7 +83,7 @@ KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& c
     add(key, config);
     add(key, needs);
     // Rows that share their padding, come as one or are gone through by swap-AB products have the image's width.
-    if (config.shared_padding || config.flat || config.swap_ab) key.add(axes[3].in, axes[3].out);
+    if (config.shared_padding || config.flat || config.exit == Exit::swap_ab) key.add(axes[3].in, axes[3].out);
     return key;
 }
 
@@ -124,8 +117,7 @@ KeyText text_key(const Schedule& schedule, const Epilogue& epilogue) {
     }
     for (size_t k = 0; k < reads.size(); ++k) key.add(epilogue.table_of(k), epilogue.image_table_of(k));
     key.add(epilogue.prologue_tables(), epilogue.table_bytes(), epilogue.group_bytes(), epilogue.slots_at(),
-            epilogue.images_at(), epilogue.exchange_at(), epilogue.tma(), epilogue.added(), epilogue.per_tile(),
-            epilogue.channels());
+            epilogue.images_at(), epilogue.exchange_at(), epilogue.added(), epilogue.per_tile(), epilogue.channels());
     key.add(grid.size(), stores.size());
     for (const Partial& partial : epilogue.partials()) {
         const auto& [reduction, first_stat, stats, pivot, rest, store] = partial;

@@ -262,7 +262,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 
 Needs TileProgram::needs(int phases_w) const {
     Needs n;
-    n.all_channels = channel_reductions, n.reduced = handed >= 0;
+    n.all_channels = channel_reductions;
     n.whole_rows = row_reductions;
     n.pooled = pool.has_value();
     if (pool)

@@ -24,10 +24,11 @@ struct BoxShape {
 };
 inline BoxShape box_shape(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s) {
     BoxShape box;
+    const int element = static_cast<int>(needs.element_bytes);
     const int channels = std::min(s.segment, static_cast<int>(std::min<int64_t>(problem.cout, 64)));
-    box.channels = std::min(channels, longest_box_row / needs.tma);
+    box.channels = std::min(channels, longest_box_row / element);
     box.parts = (channels + box.channels - 1) / box.channels;
-    box.row_bytes = box.channels * needs.tma;
+    box.row_bytes = box.channels * element;
     box.pixels = config.run[0] * config.run[1] * config.run[2] * config.run[3];
     box.bytes = (box.pixels * box.row_bytes + 16 + 1023) / 1024 * 1024;  // and room for what belongs nowhere
     box.segments = s.phases_w <= s.segments ? s.bundle_phases * s.phases_w : s.segments;
@@ -35,7 +36,7 @@ inline BoxShape box_shape(const Problem& problem, const Needs& needs, const Conf
     // Tensors come for a whole tile, the first to where its results will lie.
     if (needs.added > 0) box.slots = s.blocks, box.beside = (needs.added - 1) * s.blocks, box.waits = 1024;
     if (needs.all_channels) box.exchange = (2 * s.run_pixels * 4 * 4 + 1023) / 1024 * 1024;
-    if (needs.tma == 4) box.places = (2 * s.run_pixels + 1023) / 1024 * 1024;
+    if (element == 4) box.places = (2 * s.run_pixels + 1023) / 1024 * 1024;
     return box;
 }
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "cuda/dense/schedule/exit.h"
+
 namespace transfuse::cuda {
 
 enum class Split : uint8_t { channels, pixels, phases };  // what the two product warpgroups divide
@@ -25,9 +27,8 @@ struct Config {
     int chunk_width = 64, buffers = 2;  // columns of a chunk; of a swap-AB product's results, channels
     int store_groups = 1;               // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
-    bool swap_ab = false;  // pixels are the rows of a product, all channels its columns (swap_ab_stores.h)
-    bool direct = false;   // results go from the accumulators directly to memory (direct_stores.h)
-    bool strip = false;    // a run is eight columns wide: each row of the patch is a block of the operand's pixels
+    Exit exit = Exit::store;
+    bool strip = false;  // a run is eight columns wide: each row of the patch is a block of the operand's pixels
     bool shared_padding = false;  // one tile takes the whole width: the zeros right of a row are those left of the next
     bool flat = false;            // and rows, which lie one after another in memory, come as one box
     bool alternates = false;      // the store role takes a chunk of one warpgroup, then one of the other
@@ -36,6 +37,25 @@ struct Config {
     void share_registers();  // among the roles: never more than the launch allocates
     bool operator==(const Config&) const = default;
 };
+
+// visit(name, field) of every field, in order: keys and words are made by it. A field that is not listed does not
+// compile.
+template <class C, class Visit>
+void each_field(C& config, const Visit& visit) {
+    auto& [run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs, chunk_width,
+           buffers, store_groups, load_registers, store_registers, product_registers, exit, strip, shared_padding, flat,
+           alternates, skips] = config;
+    visit("run", run), visit("runs", runs), visit("split", split), visit("bundles", bundles);
+    visit("w_phases", w_phases), visit("k_steps", k_steps), visit("stages", stages), visit("raw", raw);
+    visit("piece", piece), visit("resident", resident), visit("slab_tiles", slab_tiles), visit("slabs", slabs);
+    visit("chunk_width", chunk_width), visit("buffers", buffers), visit("store_groups", store_groups);
+    visit("load_registers", load_registers), visit("store_registers", store_registers);
+    visit("product_registers", product_registers), visit("exit", exit), visit("strip", strip);
+    visit("shared_padding", shared_padding), visit("flat", flat), visit("alternates", alternates);
+    visit("skips", skips);
+}
+
+// The names of fields, each with its number; of a flag its name alone, where it is set.
 std::string to_string(const Config& config);
 std::optional<Config> config_named(const std::string& text);  // the inverse; nullopt for anything else
 

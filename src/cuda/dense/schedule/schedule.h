@@ -94,8 +94,8 @@ struct Problem {
         return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.period() > 1; });
     }
     // One product's accumulators, and what else it needs, fit the registers a launch gives a thread.
-    int longest_strip(bool fragments) const {
-        return std::min(fragments ? 256 : 200, 2 * accumulator_registers(1) / terms());
+    int longest_strip(bool store_role) const {
+        return std::min(store_role ? 200 : 256, 2 * accumulator_registers(1) / terms());
     }
     int grain() const {
         return load == LoadMode::boxes || load == LoadMode::rows ? lanes() : load == LoadMode::pairs ? 2 : 1;
@@ -129,14 +129,10 @@ struct Needs {
     bool one_image = false;                   // a tile may not hold several images (partials per image)
     int ahead = 0;                            // bytes an output of the tensors that are asked for a chunk ahead
     int beside = 0;                           // registers of a long chain on accumulators
-    bool fragments = false;                   // the tile program runs on the accumulators: no chunks, no store role
-    int tma = 0;      // and its results, elements of so many bytes, leave in boxes (tma_stores.h)
-    int added = 0;    // tensors beside the convolution that come in such boxes (added_tensors.h)
-    int direct = 0;   // or go directly to memory (direct_stores.h)
-    int swap_ab = 0;  // or leave a product whose rows are pixels (swap_ab_stores.h)
-    bool kept_whole() const { return fragments && !tma && !direct && !swap_ab; }  // nothing but reductions is kept
-    int folded = 0;  // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
-    bool reduced = false;  // product warps reduce over channels, and hand over what comes of it
+    Exit exit = Exit::store;
+    int added = 0;   // tma: tensors beside the convolution that come in such boxes (added_tensors.h)
+    int folded = 0;  // fold: values a warp hands over for a pixel
+    bool has_store_role() const { return cuda::has_store_role(exit); }
 };
 
 struct OperandTile {  // 64 output rows x one K step of packed weights

@@ -43,7 +43,7 @@ bool Scheduler::patch() {
     if (problem_.load == LoadMode::unaligned_rows && (s_.row_box(problem_) > 256 || s_.pixels > most_in_unaligned_rows))
         return false;
     row_span_ = s_.extent[3], plane_span_ = s_.extent[2] * row_span_, batch_span_ = s_.extent[1] * plane_span_;
-    if (c_.swap_ab)
+    if (c_.exit == Exit::swap_ab)
         s_.plane = std::max(s_.plane, rounded_up(furthest_window() + row_span_ - 1 + 2 * swap_ab_pixels, 8));
     return true;
 }
@@ -72,11 +72,13 @@ bool Scheduler::comes_flat() const {
 
 // Rows of the run lie one after another; the columns between them are computed and not stored.
 bool Scheduler::run() {
-    if (c_.swap_ab) return turn();
-    if (c_.strip && (c_.run[3] != strip_width || problem_.family != Family::wgmma || needs_.kept_whole())) return false;
+    if (c_.exit == Exit::swap_ab) return turn();
+    if (c_.strip && (c_.run[3] != strip_width || problem_.family != Family::wgmma || needs_.exit == Exit::statistics))
+        return false;
     s_.run_pitch = static_cast<int>(c_.strip ? strip_width : row_span_);
     s_.run_pixels = rounded_up(run_column(c_.run[0] - 1, c_.run[1] - 1, c_.run[2] - 1) + c_.run[3], 8);
-    if (s_.run_pixels > (c_.strip ? problem_.longest_strip(needs_.fragments) : problem_.longest_run())) return false;
+    if (s_.run_pixels > (c_.strip ? problem_.longest_strip(needs_.has_store_role()) : problem_.longest_run()))
+        return false;
     s_.run_offset = static_cast<int>(c_.runs[0] > 1   ? c_.run[0] * batch_span_
                                      : c_.runs[1] > 1 ? c_.run[1] * plane_span_
                                      : c_.runs[2] > 1 ? c_.run[2] * row_span_
@@ -110,16 +112,16 @@ bool Scheduler::rows() {
     int64_t phase_count = s_.phases_w;
     for (size_t a = 1; a < 3; ++a) phase_count *= s_.period[a];
     // Very few channels of many phases: as many side by side as there are.
-    while (!needs_.fragments && s_.segment / 2 >= problem_.cout && 64 / s_.segment < phase_count) s_.segment /= 2;
-    if (c_.swap_ab) s_.segment = 64;
+    while (needs_.has_store_role() && s_.segment / 2 >= problem_.cout && 64 / s_.segment < phase_count) s_.segment /= 2;
+    if (c_.exit == Exit::swap_ab) s_.segment = 64;
     s_.segments = 64 / s_.segment;
-    s_.channel_blocks = c_.swap_ab ? 1 : static_cast<int>((problem_.cout + 63) / 64);
+    s_.channel_blocks = c_.exit == Exit::swap_ab ? 1 : static_cast<int>((problem_.cout + 63) / 64);
     std::vector<bool> has_taps(phases_[3].size());
     for (size_t r = 0; r < phases_[3].size(); ++r) has_taps[r] = !phases_[3][r].taps.empty();
     // Many residues along w leave few pixels to each: then bundles of some of them, which all have taps.
-    if (c_.w_phases &&
-        (s_.period[3] % s_.phases_w || s_.period[3] / s_.phases_w < 2 || s_.segments > 1 || needs_.kept_whole() ||
-         needs_.pool[3] > 1 || std::find(has_taps.begin(), has_taps.end(), false) != has_taps.end()))
+    if (c_.w_phases && (s_.period[3] % s_.phases_w || s_.period[3] / s_.phases_w < 2 || s_.segments > 1 ||
+                        needs_.exit == Exit::statistics || needs_.pool[3] > 1 ||
+                        std::find(has_taps.begin(), has_taps.end(), false) != has_taps.end()))
         return false;
     planes(has_taps);
     outer_phases();
@@ -156,15 +158,15 @@ bool Scheduler::accumulators() {
     s_.blocks = c_.bundles * s_.planes_per_bundle;
     const int registers = s_.blocks * s_.accumulators * problem_.terms();  // strict: sums beside the accumulators
     if (registers * problem_.real_bytes() / 4 >
-        problem_.accumulator_registers(c_.store_groups) - (needs_.kept_whole() ? needs_.beside : 0))
+        problem_.accumulator_registers(c_.store_groups) - (needs_.exit == Exit::statistics ? needs_.beside : 0))
         return false;
-    if (needs_.tma && needs_.all_channels && (s_.blocks + 1) * s_.accumulators * problem_.terms() > 170)
+    if (needs_.exit == Exit::tma && needs_.all_channels && (s_.blocks + 1) * s_.accumulators * problem_.terms() > 170)
         return false;                                    // exponentials beside them
     if (needs_.folded && registers > 128) return false;  // the fold needs some beside them
     if (c_.store_groups > 1 && (s_.accumulators > 64 || c_.buffers % (2 * c_.store_groups)))
         return false;  // a buffer may not come round before its group does
-    if (c_.swap_ab != (needs_.swap_ab > 0) || (c_.swap_ab && registers > most_swap_ab)) return false;
-    if (c_.direct != (needs_.direct > 0) || (c_.direct && (!c_.strip || s_.segments > 1))) return false;
+    if (c_.exit != needs_.exit || (c_.exit == Exit::swap_ab && registers > most_swap_ab)) return false;
+    if (c_.exit == Exit::direct && (!c_.strip || s_.segments > 1)) return false;
     if (c_.split == Split::channels && s_.channel_blocks < 2) return false;
     if (c_.split == Split::phases && s_.bundle_count < 2) return false;
     return !needs_.all_channels || s_.fixed == 1;  // a tile holds one group's channels
@@ -175,17 +177,17 @@ bool Scheduler::pools() const {
         if (needs_.pool[a] > 1 &&
             (needs_.pool[a] % s_.period[a] != 0 || c_.run[a] % (needs_.pool[a] / s_.period[a]) != 0))
             return false;
-    return !outer_together_ || (s_.variants == 1 && !(needs_.fragments && c_.split == Split::phases));
+    return !outer_together_ || (s_.variants == 1 && !(!needs_.has_store_role() && c_.split == Split::phases));
 }
 
 bool Scheduler::whole_rows() const {
     return c_.run[0] * c_.run[1] * c_.run[2] == 1 && c_.runs[3] == 1 && u_extent(problem_.axes[3]) <= c_.run[3] &&
-           s_.phases_w == s_.period[3] && !c_.strip && !needs_.fragments;
+           s_.phases_w == s_.period[3] && !c_.strip && needs_.has_store_role();
 }
 
 // Pairs of channel vectors, or two taps of one vector.
 bool Scheduler::depth() {
-    s_.interleaved = needs_.kept_whole() && s_.segments > 1;
+    s_.interleaved = needs_.exit == Exit::statistics && s_.segments > 1;
     s_.pairs = problem_.cin <= problem_.lanes();
     s_.vectors = s_.pairs ? 1 : 2 * c_.k_steps;
     if (s_.pairs && c_.k_steps != 1) return false;
@@ -219,9 +221,10 @@ bool Scheduler::chunks() {
     if (needs_.folded &&
         (s_.segments > 1 || s_.chunk_count > 1 || !empty_.empty() || needs_.pooled || needs_.pixel_major))
         return false;
-    if (needs_.fragments) s_.chunk_bytes = needs_.tma ? boxes_bytes(box_shape(problem_, needs_, c_, s_)) : 0;
-    if (needs_.swap_ab) s_.chunk_bytes = swap_ab_bytes(needs_, c_, s_);
-    return needs_.fragments || s_.joint || c_.buffers >= 2;
+    if (!needs_.has_store_role())
+        s_.chunk_bytes = needs_.exit == Exit::tma ? boxes_bytes(box_shape(problem_, needs_, c_, s_)) : 0;
+    if (needs_.exit == Exit::swap_ab) s_.chunk_bytes = swap_ab_bytes(needs_, c_, s_);
+    return !needs_.has_store_role() || s_.joint || c_.buffers >= 2;
 }
 
 // Which outer phases a chunk has: those of its accumulators, and as riders some of those without taps.
@@ -290,7 +293,7 @@ bool Scheduler::memory(int shared_limit) {
     at += c_.resident ? s_.k_steps(c_) * s_.tile_count() * s_.tile_bytes : c_.slabs * s_.slab_bytes;
     s_.stages_at = at, at += c_.stages * s_.stage_bytes;
     s_.raw_at = at, at += c_.raw * s_.raw_bytes;
-    if (needs_.tma) at = rounded_up(at, 1024);
+    if (needs_.exit == Exit::tma) at = rounded_up(at, 1024);
     s_.chunks_at = at, at += c_.buffers * s_.chunk_bytes;
     s_.ahead_bytes = needs_.ahead * s_.outputs_of(s_.chunk_rows * c_.chunk_width);
     s_.ahead_at = at, at += 2 * s_.ahead_bytes;

@@ -3,7 +3,7 @@
 namespace transfuse::cuda {
 
 bool serpentine(const Problem& problem, const Config& c, const Schedule& s) {
-    return c.swap_ab && c.slab_tiles == 0 && c.k_steps == 1 && !c.resident && !c.skips &&
+    return c.exit == Exit::swap_ab && c.slab_tiles == 0 && c.k_steps == 1 && !c.resident && !c.skips &&
            (problem.load == LoadMode::boxes || problem.load == LoadMode::operand) && s.k_stages <= 2 * c.slabs &&
            c.slabs <= s.k_stages;
 }

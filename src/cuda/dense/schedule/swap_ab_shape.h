@@ -33,7 +33,7 @@ inline SwapAbShape swap_ab_shape(int element, const Config& c, const Schedule& s
 
 // Of a warpgroup; channels that lie side by side in memory go there at once.
 inline int swap_ab_bytes(const Needs& needs, const Config& c, const Schedule& s) {
-    const int element = needs.swap_ab;
+    const int element = static_cast<int>(needs.element_bytes);
     if (needs.pixel_major) return 0;
     const SwapAbShape shape = swap_ab_shape(element, c, s);
     return 2 * shape.channels * shape.pitch * element;

@@ -62,7 +62,7 @@ private:
         flag("RESIDENT", config_.resident), flag("JOINT", s_.joint),
             flag("SPLIT_CHANNELS", config_.split == Split::channels);
         flag("PIXEL_MAJOR", s_.pixel_major), flag("FLAT", config_.flat);
-        flag("PLACES_AHEAD", config_.swap_ab);  // their chains end what no product overlaps
+        flag("PLACES_AHEAD", config_.exit == Exit::swap_ab);  // their chains end what no product overlaps
         flag("REDUCED", epilogue_.program().handed >= 0);
     }
 

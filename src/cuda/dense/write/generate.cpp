@@ -84,7 +84,7 @@ std::string head(const Problem& problem, const Config& config, const Schedule& s
 // Where a tile lies, as the configuration cuts the work.
 std::string tile_places(const Problem& problem, const Config& config, const Schedule& s) {
     Hooks hooks;
-    if (config.swap_ab) place_windows(hooks, s);
+    if (config.exit == Exit::swap_ab) place_windows(hooks, s);
     if (serpentine(problem, config, s)) serpentine_places(hooks);
     return hooked(places, hooks);
 }
@@ -178,7 +178,7 @@ private:
                 "for (int i = t; i < STAGES * STAGE_BYTES / 16; i += THREADS) *(uint4*)(shared + STAGES_AT + i * 16) = "
                 "make_uint4(0, 0, 0, 0);   // beside and between the rows zeros stay");
             t.line("fence_proxy();");
-        } else if (s_.tail > 0 && !config_.swap_ab) {
+        } else if (s_.tail > 0 && config_.exit != Exit::swap_ab) {
             t.line(
                 "for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)   // zeros after the "
                 "last row; nobody writes there again");

@@ -13,7 +13,7 @@ namespace {
 
 // So many slabs of one accumulator's windows that the tap loop is better a loop.
 bool loops(const Config& config, const Schedule& s, int variant) {
-    return !config.swap_ab && !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs &&
+    return config.exit != Exit::swap_ab && !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs &&
            config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
 }
 
@@ -24,7 +24,7 @@ public:
           s_(s),
           shared_text_(!loops(config, s, 0) && rolls_slabs(config, s, problem.terms())),
           rolled_as_(rolled_variants(config, s, problem.terms())),
-          shift_(config.swap_ab ? shift_of_variants(s) : std::nullopt),
+          shift_(config.exit == Exit::swap_ab ? shift_of_variants(s) : std::nullopt),
           strict_(problem.terms() == 2),
           serpentine_(serpentine(problem, config, s)),
           at_once_(problem.family == Family::mma),
@@ -274,7 +274,7 @@ private:
     int64_t tile_of_part(int i) const { return static_cast<int64_t>(i) * s_.blocks_per_tile * s_.tile_bytes / 16; }
 
     std::string operands(const std::string& tile, const std::string& window) const {
-        return config_.swap_ab ? window + ", " + tile : tile + ", " + window;
+        return config_.exit == Exit::swap_ab ? window + ", " + tile : tile + ", " + window;
     }
     std::string half() const { return num(16 * s_.operand_rows); }  // bytes of a K half of an operand tile
     void own_tiles() {

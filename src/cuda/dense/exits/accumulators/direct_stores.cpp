@@ -131,17 +131,6 @@ private:
 
 }  // namespace
 
-int direct_element(const Epilogue& epilogue) {
-    const TileProgram& program = epilogue.program();
-    const Problem& problem = epilogue.problem();
-    if (problem.terms() > 1 || problem.cout <= 32 || program.channel_reductions || program.row_reductions) return 0;
-    const Operand* store = stored_by_product_warps(epilogue);
-    if (!store) return 0;
-    for (ValueId v : program.steps)
-        if (!fragment_operands(epilogue, v)) return 0;
-    return static_cast<int>(bytes(store->dtype));
-}
-
 std::string direct_program(const Epilogue& epilogue, const Schedule& schedule) {
     return DirectProgram(epilogue, schedule).text();
 }

@@ -10,9 +10,6 @@
 
 namespace transfuse::cuda {
 
-// The bytes of a stored element where the pass's results can go so, 0: they cannot.
-int direct_element(const Epilogue& epilogue);
-
 // struct Fragments of such a chain; runs are strips.
 std::string direct_program(const Epilogue& epilogue, const Schedule& schedule);
 

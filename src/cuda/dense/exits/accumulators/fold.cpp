@@ -138,47 +138,6 @@ private:
 
 }  // namespace
 
-int find_fold(TileProgram& program, const Epilogue& epilogue) {
-    const Problem& problem = epilogue.problem();
-    const Graph& graph = epilogue.graph();
-    if (problem.family != Family::wgmma || !program.channel_reductions || program.pool || program.pixel_major) return 0;
-    if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 128)
-        return 0;  // a tile has all channels, each in a row of its own
-    if (!problem.every_phase_has_taps()) return 0;
-    ValueId fold = -1;
-    for (ValueId v : program.steps) {
-        if (!is_reduction(graph[v].op)) continue;
-        if (fold >= 0 || graph[v].op == Op::var) return 0;
-        fold = v;
-    }
-    if (fold < 0) return 0;
-    // What it needs, and whether anything else needs a value that varies by channel.
-    std::vector<ValueId> before;
-    std::function<void(ValueId)> need = [&](ValueId v) {
-        if (!has(program.steps, v) || has(before, v)) return;
-        before.push_back(v);
-        for (ValueId a : graph[v].args) need(a);
-    };
-    need(graph[fold].args[0]);
-    for (ValueId v : before)
-        if (!fragment_operands(epilogue, v)) return 0;
-    auto varies = [&](ValueId v) { return v == program.around->pass.anchor || has(before, v); };
-    for (ValueId v : program.steps) {
-        if (v == fold || has(before, v)) continue;
-        for (ValueId a : graph[v].args) {
-            if (varies(a)) return 0;
-            for (const Operand& o : epilogue.reads())
-                if (o.value == a && o.depends[1]) return 0;
-        }
-    }
-    for (const Operand& o : epilogue.stores())
-        if (varies(o.value)) return 0;
-    for (const Partial& p : epilogue.partials())
-        if (varies(p.reduction.of)) return 0;
-    program.fold = fold, program.before_fold = std::move(before);
-    return graph[fold].op == Op::logsumexp ? 2 : 1;
-}
-
 std::string fold_program(const Epilogue& epilogue, const Schedule& schedule) {
     return FoldProgram(epilogue, schedule).text();
 }

@@ -9,9 +9,6 @@
 
 namespace transfuse::cuda {
 
-// Sets the program's fold where it can be formed so; returns the values a warp hands over for a pixel, 0: it cannot.
-int find_fold(TileProgram& program, const Epilogue& epilogue);
-
 // struct Fragments of a folded reduction, and FOLDED.
 std::string fold_program(const Epilogue& epilogue, const Schedule& schedule);
 

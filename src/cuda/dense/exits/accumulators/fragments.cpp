@@ -266,4 +266,11 @@ std::string statistics_program(const Epilogue& epilogue, const Schedule& schedul
     return FragmentProgram(epilogue, schedule, config).text();
 }
 
+int fragment_writers(const Config& config) { return config.split == Split::channels ? 1 : 2; }
+
+// With several blocks of channels a thread's rows change from tile to tile.
+bool fragment_rows_per_tile(const Epilogue& epilogue, const Schedule& schedule) {
+    return epilogue.per_tile() || schedule.fixed > 1;
+}
+
 }  // namespace transfuse::cuda

@@ -9,13 +9,6 @@
 
 namespace transfuse::cuda {
 
-// True where the program can run so. Needs.fragments then asks for a schedule whose pools join inside a warp.
-bool runs_in_fragments(const Epilogue& epilogue);
-
-// The one result of a pass whose product warps may run the chain on their accumulators and store it themselves
-// (direct_stores.h, tma_stores.h, swap_ab_stores.h say where else); null: it goes through a store role.
-const Operand* stored_by_product_warps(const Epilogue& epilogue);
-
 // struct Fragments, and FRAGMENTS.
 std::string statistics_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 

@@ -11,19 +11,6 @@ namespace transfuse::cuda {
 
 namespace {
 
-// Where products are few the store role is what bounds the kernel; where they are many, tensor cores would wait for the
-// reductions. Measured at one place only: f8, 108 products an output, gains (0.33 → 0.29 ms); the bound lies somewhat
-// beyond it.
-constexpr double few_products = 192;
-
-// Multiply-adds of an output, as many of TF32 as take the same time.
-double products_of_output(const Problem& problem) {
-    double products = static_cast<double>(problem.cin) * 4 / problem.lanes();
-    for (const Lattice& axis : problem.axes)
-        products *= static_cast<double>(axis.taps) / static_cast<double>(axis.period());
-    return products;
-}
-
 // A lane has sixteen columns of two rows; over the other rows lanes and warps meet.
 class MeetingChain : public FragmentChain {
 public:
@@ -68,60 +55,6 @@ private:
 };
 
 }  // namespace
-
-void find_handed(TileProgram& program, const Problem& problem) {
-    const Graph& graph = program.around->plan.graph;
-    if (problem.family != Family::wgmma || problem.terms() > 1 || problem.real_bytes() != 4 ||
-        !program.channel_reductions || program.pool || program.pixel_major)
-        return;
-    if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 64 || program.stores.empty())
-        return;  // a warpgroup has all channels, each in a row of its own
-    if (products_of_output(problem) > few_products) return;
-    if (!problem.every_phase_has_taps()) return;
-    // What a value needs of the steps and the accumulators.
-    const ValueId anchor = program.around->pass.anchor;
-    auto needed = [&](ValueId of) {
-        Values list;
-        std::function<void(ValueId)> need = [&](ValueId v) {
-            if ((v != anchor && !has(program.steps, v)) || has(list, v)) return;
-            list.push_back(v);
-            if (v == anchor) return;
-            for (ValueId a : graph[v].args) need(a);
-        };
-        need(of);
-        return list;
-    };
-    auto is_read = [&](ValueId v, const Values& by) {
-        return std::any_of(by.begin(), by.end(),
-                           [&](ValueId step) { return step == anchor ? v == program.bias : has(graph[step].args, v); });
-    };
-    auto is_enough = [&](ValueId v, const Values& before) {  // nobody else asks for what lies before v
-        auto inside = [&](ValueId a) { return a != v && has(before, a); };
-        for (ValueId step : program.steps)
-            if (!has(before, step) &&
-                (is_reduction(graph[step].op) || std::any_of(graph[step].args.begin(), graph[step].args.end(), inside)))
-                return false;
-        for (const Operand& o : program.stores)
-            if (inside(o.value)) return false;
-        for (const GridReduction& g : program.grid)
-            if (inside(g.of)) return false;
-        for (const Operand& o : program.reads)
-            if (is_read(o.value, before) && !o.per_channel() && !o.constant()) return false;
-        return true;
-    };
-    for (ValueId v : program.steps) {
-        if (!is_pointwise(graph[v].op) || graph[v].type.shape[1] != problem.cout) continue;
-        auto before = needed(v);
-        if (!has(before, anchor) || !is_enough(v, before)) continue;
-        // exp(x − logsumexp(x)) is made of exponentials that are there: the difference by itself is not.
-        const auto next = std::find_if(program.steps.begin(), program.steps.end(), [&](ValueId step) {
-            return graph[step].op == Op::exp && graph[step].args[0] == v;
-        });
-        if (graph[v].op == Op::sub && next != program.steps.end() && is_enough(*next, needed(*next))) continue;
-        program.handed = v, program.before_handed = std::move(before);
-        return;
-    }
-}
 
 std::string reduction_program(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();

@@ -10,10 +10,6 @@
 
 namespace transfuse::cuda {
 
-// Finds the value behind the last reduction that may be handed over instead of the accumulators, and notes it in the
-// program.
-void find_handed(TileProgram& program, const Problem& problem);
-
 // The text of the product warps' part.
 std::string reduction_program(const Epilogue& epilogue);
 

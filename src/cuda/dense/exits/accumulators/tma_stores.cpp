@@ -12,8 +12,6 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t most_maps = 24;  // of results and of tensors that come: arguments of a kernel are few
-
 // Reductions over channels: a lane's rows, the lanes of a warp, then the warps that hold a pixel's channels, through
 // shared memory.
 class BoxChain : public FragmentChain {
@@ -265,34 +263,13 @@ private:
 
 }  // namespace
 
-int tma_element(const Epilogue& epilogue) {
-    const TileProgram& program = epilogue.program();
-    const Problem& problem = epilogue.problem();
-    if (!program.pixel_major || problem.real_bytes() != 4) return 0;
-    if (program.channel_reductions && (problem.cout <= 8 || problem.cout > 64)) return 0;
-    const Operand* store = stored_by_product_warps(epilogue);
-    if (!store) return 0;
-    const Few<size_t, 4> added = added_tensors(epilogue);
-    for (ValueId v : program.steps)
-        if (!fragment_operands(epilogue, v, added)) return 0;
-    if (!added.empty() && static_cast<int64_t>(1 + added.size()) * box_maps(problem) > most_maps) return 0;
-    const int64_t element = bytes(store->dtype);
-    // Words: strict products hide the store role, and reductions over channels are faster there (f8: 0.46 ms, in boxes
-    // 0.74).
-    if (element != 2 && (element != 4 || problem.terms() > 1 || program.channel_reductions)) return 0;
-    if (!lies_in_boxes(*store, problem)) return 0;
-    for (const Lattice& axis : problem.axes)
-        if (axis.out < axis.period()) return 0;
-    return static_cast<int>(element);
-}
-
 int64_t box_maps(const Problem& problem) {
     return problem.axes[1].period() * problem.axes[2].period() * problem.axes[3].period();
 }
 
 static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const Config& config) {
     Needs needs;
-    needs.tma = static_cast<int>(bytes(epilogue.stores()[0].dtype)),
+    needs.exit = Exit::tma, needs.element_bytes = bytes(epilogue.stores()[0].dtype),
     needs.added = static_cast<int>(epilogue.added().size()), needs.all_channels = epilogue.program().channel_reductions;
     return box_shape(epilogue.problem(), needs, config, s);
 }

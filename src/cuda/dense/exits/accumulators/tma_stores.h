@@ -13,9 +13,6 @@
 
 namespace transfuse::cuda {
 
-// The bytes of a stored element where the pass's results can leave so, 0: they cannot.
-int tma_element(const Epilogue& epilogue);
-
 int64_t box_maps(const Problem& problem);  // one a phase
 void add_box_arguments(ArgumentList& list, const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 

@@ -247,25 +247,6 @@ private:
 
 }  // namespace
 
-int swap_ab_element(const Epilogue& epilogue) {
-    const TileProgram& program = epilogue.program();
-    const Problem& problem = epilogue.problem();
-    if (problem.terms() > 1 || problem.cout > 256 || !program.channel_reductions) return 0;
-    const Operand* store = stored_by_product_warps(epilogue);
-    if (!store) return 0;
-    for (ValueId v : program.steps)
-        for (ValueId a : epilogue.graph()[v].args)
-            for (size_t k = 0; k < epilogue.reads().size(); ++k)
-                if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0) return 0;
-    const int64_t element = bytes(store->dtype);
-    if (!store->depends[1] || (!program.pixel_major && store->strides[4] != 1) || (element != 2 && element != 4))
-        return 0;
-    int64_t reach = 1;  // of an image, in elements
-    for (size_t a = 1; a < 4; ++a) reach += problem.axes[a].out * store->strides[a + 1];
-    if (store->strides[1] <= 0 || reach + problem.cout * store->strides[1] >= (int64_t(1) << 31)) return 0;
-    return static_cast<int>(element);
-}
-
 void place_windows(Hooks& places, const Schedule& s) {
     places["fields"] += ", start";
     if (s.unbroken)  // a tile begins anywhere in its first row

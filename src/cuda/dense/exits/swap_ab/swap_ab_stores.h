@@ -11,9 +11,6 @@
 
 namespace transfuse::cuda {
 
-// The bytes of a stored element where the pass can swap its operands, 0: it cannot.
-int swap_ab_element(const Epilogue& epilogue);
-
 // What the text of places (src/cuda/device) has for tiles of such products.
 void place_windows(Hooks& places, const Schedule& schedule);
 
