@@ -144,9 +144,9 @@ std::vector<DenseProgram> programs(const Case& c) {
         if (pass.kind != PassKind::dense) continue;
         const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = c.precision, .target = Target{}, .aligned = true, .config = {}};
         std::string why_not;
-        auto program = generate_dense(around, &why_not);
-        EXPECT_TRUE(program.has_value()) << c.name << ": " << why_not;
-        if (program) list.push_back(std::move(*program));
+        auto offer = offer_dense(around, &why_not);
+        EXPECT_TRUE(offer.has_value()) << c.name << ": " << why_not;
+        if (offer) list.push_back(offer->write());
     }
     EXPECT_FALSE(list.empty()) << c.name << " has no dense pass:\n" << print(planned);
     return list;
@@ -196,7 +196,7 @@ TEST(CudaDenseCompile, RefusesChannelReductionsATileCannotHold) {
         std::string why_not;
         const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = Fp32Precision::tf32, .target = Target{}, .aligned = true, .config = {}};
         if (over_channels) {
-            EXPECT_FALSE(generate_dense(around, &why_not).has_value());
+            EXPECT_FALSE(offer_dense(around, &why_not).has_value());
             EXPECT_FALSE(why_not.empty());
         }
     }

@@ -22,9 +22,9 @@ bool rounds(const std::string& lines) {
                                   .aligned = true,
                                   .config = {}};
         std::string why_not;
-        const auto program = generate_dense(around, &why_not);
-        EXPECT_TRUE(program.has_value()) << why_not;
-        return program && program->words.str().ends_with("in tf32");
+        const auto offer = offer_dense(around, &why_not);
+        EXPECT_TRUE(offer.has_value()) << why_not;
+        return offer && offer->write().words.str().ends_with("in tf32");
     }
     ADD_FAILURE() << "no dense pass:\n" << print(planned);
     return false;

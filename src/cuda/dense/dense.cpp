@@ -71,6 +71,11 @@ TmaTensor tma_input(const TileProgram& program, const Problem& problem, const Co
     return tensor;
 }
 
+Specialization specialization_of(const Request& request) {
+    const Problem& problem = request.problem;
+    return {problem.load, request.program.vector, problem.arithmetic, problem.any_size};
+}
+
 // A kernel's text, and the job that packs its weights.
 struct DenseText {
     std::shared_ptr<const Source> source;
@@ -105,43 +110,60 @@ DenseText text_of(const Surroundings& around, const Request& request, const Cut&
             cache.packs.get(pack_key(*schedule, program), pack)};
 }
 
-// The pass on one kernel. seconds: the estimate, where it is known.
-std::optional<DenseProgram> generate(const Surroundings& around, const Request& request, const Cut& cut,
-                                     const TextOptions& options, std::string* why_not,
-                                     std::optional<double> seconds = {}) {
-    const TileProgram* program = &request.program;
-    const Problem* problem = &request.problem;
-    const Epilogue& epilogue = request.epilogue;
-    const Needs& needs = request.needs;
-    const Config& config = cut.config;
-    const Schedule& s = *cut.schedule;
+// A pass as one kernel, before its text is written.
+struct Cutting {
+    std::unique_ptr<Request> request;
+    Cut cut;
+    TextOptions options;
+    KernelSizes sizes{};
+    int grid = 0;
+};
 
-    KernelSizes sizes;
+// How many blocks, each with how many tiles. False, with a sentence, where they are too many.
+bool count_tiles(const Surroundings& around, Cutting& cutting, std::string* why_not) {
+    const Problem& problem = cutting.request->problem;
+    const Config& config = cutting.cut.config;
+    const Schedule& s = *cutting.cut.schedule;
+    KernelSizes& sizes = cutting.sizes;
     int64_t total = static_cast<int64_t>(s.fixed) * s.variants;
     for (size_t a = 0; a < 4; ++a) {
-        sizes.in[a] = static_cast<int>(problem->axes[a].in), sizes.out[a] = static_cast<int>(problem->axes[a].out);
-        sizes.tiles[a] = static_cast<int>(s.tiles_along(a, problem->axes[a]));
+        sizes.in[a] = static_cast<int>(problem.axes[a].in), sizes.out[a] = static_cast<int>(problem.axes[a].out);
+        sizes.tiles[a] = static_cast<int>(s.tiles_along(a, problem.axes[a]));
         total *= sizes.tiles[a];
     }
     if (total >= (int64_t(1) << 31) - 1024) {
         if (why_not) *why_not = "too many tiles";
-        return std::nullopt;
+        return false;
     }
     sizes.total = static_cast<int>(total);
     // With resident weights a CTA keeps to one block of output channels.
     const int parts = s.fixed * s.variants;
     int grid = around.target.multiprocessors;
-    if ((config.resident && s.fixed > 1) || serpentine(*problem, config, s)) {
+    if ((config.resident && s.fixed > 1) || serpentine(problem, config, s)) {
         if (parts > grid) {
             if (why_not) *why_not = "more groups than multiprocessors";
-            return std::nullopt;
+            return false;
         }
         grid = grid / parts * parts;
     }
-    grid = static_cast<int>(std::min<int64_t>(grid, total));
+    cutting.grid = static_cast<int>(std::min<int64_t>(grid, total));
+    return true;
+}
+
+DenseProgram write(const Surroundings& around, const Cutting& cutting) {
+    const Request& request = *cutting.request;
+    const TextOptions& options = cutting.options;
+    const KernelSizes& sizes = cutting.sizes;
+    const int grid = cutting.grid;
+    const TileProgram* program = &request.program;
+    const Problem* problem = &request.problem;
+    const Epilogue& epilogue = request.epilogue;
+    const Needs& needs = request.needs;
+    const Config& config = cutting.cut.config;
+    const Schedule& s = *cutting.cut.schedule;
 
     DenseProgram result;
-    const DenseText text = text_of(around, request, cut);
+    const DenseText text = text_of(around, request, cutting.cut);
     result.pack = text.pack;
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
@@ -149,8 +171,9 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     const bool per_tile = needs.has_store_role() ? epilogue.per_tile() : fragment_rows_per_tile(epilogue, s);
     const PartialRows rows{
         epilogue.per_tile() ? sizes.in[0] : 1,
-        !needs.has_store_role() ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
-                        : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
+        !needs.has_store_role()
+            ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
+            : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
     scratch +=
         round_up(static_cast<int64_t>(epilogue.stats()) * rows.rows * epilogue.channels() * epilogue.real_bytes(), 256);
     std::vector<int64_t> kept_at;
@@ -195,15 +218,11 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
         }
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
-    const Specialization specialization{problem->load, program->vector, problem->arithmetic, problem->any_size};
+    const Specialization specialization = specialization_of(request);
     if (options.spec && specialization == options.spec->specialization)
         result.words = options.spec->words;
     else
         result.words = result.config.str() + std::string(words_between) + to_string(specialization);
-    const double waves = static_cast<double>(total) / around.target.multiprocessors;
-    result.busy = waves / std::ceil(waves);
-    result.seconds = seconds ? *seconds : estimate(*problem, needs, config, s, around.target.multiprocessors);
-    if (options.col2im) result.seconds += col2im_seconds(around, *problem);
     if (options.spec) {
         const KernelSpec::Notes& notes = options.spec->notes[static_cast<size_t>(problem->family)];
         result.program.note = notes.program, result.pass_note = notes.pass;
@@ -213,14 +232,32 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     return result;
 }
 
-// The pass on the kernels of one family.
-std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not,
-                                     const TextOptions& options = {}) {
-    const auto request = read_request(around, family, why_not, options);
+// around: lives until the offer is written.
+std::optional<DenseOffer> offer(const Surroundings& around, std::unique_ptr<Request> request,
+                                const TextOptions& options, std::string* why_not) {
     if (!request) return std::nullopt;
-    if (const auto cut = chosen(*request, around, options)) return generate(around, *request, *cut, options, why_not);
-    if (why_not) *why_not = "no tile fits registers and shared memory";
-    return std::nullopt;
+    auto cut = chosen(*request, around, options);
+    if (!cut) {
+        if (why_not) *why_not = "no tile fits registers and shared memory";
+        return std::nullopt;
+    }
+    const auto cutting = std::make_shared<Cutting>(Cutting{std::move(request), std::move(*cut), options});
+    if (!count_tiles(around, *cutting, why_not)) return std::nullopt;
+    const Problem& problem = cutting->request->problem;
+    DenseOffer offer;
+    offer.seconds = estimate(problem, cutting->request->needs, cutting->cut.config, *cutting->cut.schedule,
+                             around.target.multiprocessors);
+    if (options.col2im) offer.seconds += col2im_seconds(around, problem);
+    const double waves = static_cast<double>(cutting->sizes.total) / around.target.multiprocessors;
+    offer.busy = waves / std::ceil(waves);
+    offer.write = [&around, cutting] { return write(around, *cutting); };
+    return offer;
+}
+
+// Of the kernels of one family.
+std::optional<DenseOffer> offer(const Surroundings& around, Family family, std::string* why_not,
+                                const TextOptions& options = {}) {
+    return offer(around, read_request(around, family, why_not, options), options, why_not);
 }
 
 // The families of a device, first choice first.
@@ -232,14 +269,14 @@ Few<Family, 2> families(const Surroundings& around) {
 
 }  // namespace
 
-std::optional<DenseProgram> generate_dense(const Surroundings& around, std::string* why_not) {
+std::optional<DenseOffer> offer_dense(const Surroundings& around, std::string* why_not) {
     if (why_not) *why_not = "tensor-core kernels need sm_80";
     for (Family family : families(around))
-        if (auto program = generate(around, family, why_not)) return program;
+        if (auto one = offer(around, family, why_not)) return one;
     return std::nullopt;
 }
 
-std::optional<DenseProgram> generate_dense_col2im(const Surroundings& around, double than) {
+std::optional<DenseOffer> offer_dense_col2im(const Surroundings& around, double than) {
     constexpr double clearly =
         0.7;  // of the other's time: what is estimated .32 and .66 of it was measured .43 and .68
     // Products of 16 bits leave nothing to gain.
@@ -249,33 +286,38 @@ std::optional<DenseProgram> generate_dense_col2im(const Surroundings& around, do
         const auto read = read_pass(around, family, nullptr);
         const Col2imAxes axes = read ? col2im_axes(read->problem, around.plan.machine) : 0;
         if (!axes) continue;
-        if (auto program = generate(around, family, nullptr, {.col2im = axes}))
-            return program->seconds < clearly * than ? std::move(program) : std::nullopt;
+        if (auto one = offer(around, family, nullptr, {.col2im = axes}))
+            return one->seconds < clearly * than ? std::move(one) : std::nullopt;
     }
     return std::nullopt;
 }
 
-std::optional<DenseProgram> generate_dense_channels_last(const Surroundings& around, double than) {
+std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& around, double than) {
     // What comes element by element takes 1.7 to 5.5 times as long as is estimated (docs/measured.md).
     constexpr double in_elements = 2, clearly = 0.9;
     const auto input = input_to_channels_last(around);
     if (!input) return std::nullopt;
     const Type& type = around.plan.graph[*input].type;
-    Strides strides = around.strides;
-    strides.set(static_cast<size_t>(*input), channels_last_strides(type.shape));
-    const Surroundings channels_last{around.plan,       around.pass,      strides,       around.precision,
-                                     around.target,     around.aligned,   around.config, around.number,
-                                     around.text_cache, around.parameters};
-    auto program = generate(channels_last, Family::wgmma, nullptr);
-    if (!program) return std::nullopt;
-    program->seconds += to_channels_last_seconds(around, type);
-    if (program->seconds >= clearly * in_elements * than) return std::nullopt;
-    const int64_t at = round_up(static_cast<int64_t>(program->program.scratch_bytes), 256);
-    for (Launch& launch : program->program.launches) read_channels_last(launch, *input, at);
-    program->program.launches.insert(program->program.launches.begin(), to_channels_last(type, *input, at));
-    program->program.scratch_bytes = static_cast<size_t>(at + channels_last_bytes(type));
-    program->program.note = program->program.note.str() + ", its input laid channels last before";
-    return program;
+    const auto strides = std::make_shared<Strides>(around.strides);
+    strides->set(static_cast<size_t>(*input), channels_last_strides(type.shape));
+    const auto channels_last = std::make_shared<const Surroundings>(
+        Surroundings{around.plan, around.pass, *strides, around.precision, around.target, around.aligned, around.config,
+                     around.number, around.text_cache, around.parameters});
+    auto copied = offer(*channels_last, Family::wgmma, nullptr);
+    if (!copied) return std::nullopt;
+    copied->seconds += to_channels_last_seconds(around, type);
+    if (copied->seconds >= clearly * in_elements * than) return std::nullopt;
+    copied->write = [strides, channels_last, input = *input, &type, write = std::move(copied->write)] {
+        DenseProgram dense = write();
+        Program& program = dense.program;
+        const int64_t at = round_up(static_cast<int64_t>(program.scratch_bytes), 256);
+        for (Launch& launch : program.launches) read_channels_last(launch, input, at);
+        program.launches.insert(program.launches.begin(), to_channels_last(type, input, at));
+        program.scratch_bytes = static_cast<size_t>(at + channels_last_bytes(type));
+        program.note = program.note.str() + ", its input laid channels last before";
+        return dense;
+    };
+    return copied;
 }
 
 std::shared_ptr<const KernelSpec> kernel_spec_named(const std::string& words) {
@@ -294,59 +336,31 @@ std::shared_ptr<const KernelSpec> kernel_spec_named(const std::string& words) {
     return std::make_shared<const KernelSpec>(std::move(spec));
 }
 
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around,
-                                              const std::shared_ptr<const KernelSpec>& spec) {
-    if (!spec) return std::nullopt;
-    for (Family family : families(around))
-        if (auto program = generate(around, family, nullptr, {.spec = spec}))
-            return program->words == spec->words ? std::move(program) : std::nullopt;
-    return std::nullopt;
-}
-
-struct DenseReading {
-    std::unique_ptr<Request> request;
-    Cut cut;
-    TextOptions options;
-    double seconds;
-};
-
-struct Readings::Passes {
+struct KnownOffers::Passes {
     std::array<std::optional<std::optional<ReadPass>>, 2> by_family;
 };
 
-Readings::Readings(const Surroundings& surroundings) : around_(surroundings) {}
-Readings::~Readings() = default;
+KnownOffers::KnownOffers(const Surroundings& surroundings)
+    : around_(surroundings), passes_(std::make_unique<Passes>()) {}
+KnownOffers::~KnownOffers() = default;
 
-std::shared_ptr<DenseReading> Readings::as(const std::shared_ptr<const KernelSpec>& spec) {
-    if (!spec) return nullptr;
-    if (!passes_) passes_ = std::make_unique<Passes>();
+std::optional<DenseOffer> KnownOffers::as(const std::shared_ptr<const KernelSpec>& spec) {
+    if (!spec) return std::nullopt;
     const TextOptions options{.spec = spec};
     for (Family family : families(around_)) {
         auto& read = passes_->by_family[static_cast<size_t>(family)];
         if (!read) read = read_pass(around_, family, nullptr);
         if (!*read) continue;
         auto request = request_of(**read, around_, options);
-        if (!request) continue;
-        auto cut = chosen(*request, around_, options);
-        if (!cut) continue;
-        const double seconds =
-            estimate(request->problem, request->needs, cut->config, *cut->schedule, around_.target.multiprocessors);
-        return std::make_shared<DenseReading>(DenseReading{std::move(request), std::move(*cut), options, seconds});
+        if (!request || specialization_of(*request) != spec->specialization) continue;
+        if (auto one = offer(around_, std::move(request), options, nullptr)) return one;
     }
-    return nullptr;
+    return std::nullopt;
 }
 
-double seconds_of(const DenseReading& reading) { return reading.seconds; }
-
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const DenseReading& reading) {
-    auto program = generate(around, *reading.request, reading.cut, reading.options, nullptr, reading.seconds);
-    if (!program) return generate_dense_as(around, reading.options.spec);  // another family may take it
-    return program->words == reading.options.spec->words ? std::move(program) : std::nullopt;
-}
-
-std::optional<DenseProgram> generate_dense_for_many(const Surroundings& around, int larger, bool any_size) {
+std::optional<DenseOffer> offer_dense_for_many(const Surroundings& around, int larger, bool any_size) {
     for (Family family : families(around))
-        if (auto program = generate(around, family, nullptr, {larger, any_size})) return program;
+        if (auto one = offer(around, family, nullptr, {larger, any_size})) return one;
     return std::nullopt;
 }
 

@@ -4,6 +4,8 @@
 // nothing here calls CUDA. What comes out is text, launch shapes and arguments for the runtime.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,9 +25,14 @@ struct DenseProgram {
     int64_t packed_bytes = 0;
     Words config;  // in words
     Words words;   // the configuration and the specialization: all that the text depends on beside the pass's structure
-    Words pass_note;     // for the pass that is all this program; empty: there is none yet
-    double seconds = 0;  // estimate
-    double busy = 1;     // share of the multiprocessors that have a tile, over all rounds
+    Words pass_note;  // for the pass that is all this program; empty: there is none yet
+};
+
+// What the family would make of a pass: enough to compare it with others. One is written, once.
+struct DenseOffer {
+    double seconds = 0;                   // estimate
+    double busy = 1;                      // share of the multiprocessors that have a tile, over all rounds
+    std::function<DenseProgram()> write;  // while the surroundings are there
 };
 
 // What a pass says that is made by tensor cores, before what its program says.
@@ -40,40 +47,34 @@ inline constexpr std::string_view portable_config =
 // The pass on the wgmma family where the device has it and the family takes it, else on the portable one, or nullopt
 // with a sentence in `why_not`: the executable then takes the general pull kernel. Surroundings::config, where it fits
 // the pass, overrides the heuristic.
-std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
+std::optional<DenseOffer> offer_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
 
 // What the words of a kernel (DenseProgram::words) say. Null where they say nothing.
 std::shared_ptr<const KernelSpec> kernel_spec_named(const std::string& words);
 
-// The same by what another size was given; nullopt where that does not fit this size.
-std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings,
-                                              const std::shared_ptr<const KernelSpec>& spec);
-// In two steps, where several are to be compared: read, which is enough for an estimate, and written. Null where what
-// the other size was given does not fit.
-struct DenseReading;
-class Readings {  // of one pass, as several
+// The same by what other sizes were given; nullopt where that does not fit this size.
+class KnownOffers {  // of one pass
 public:
-    explicit Readings(const Surroundings& surroundings);
-    ~Readings();
-    Readings(const Readings&) = delete;
-    std::shared_ptr<DenseReading> as(const std::shared_ptr<const KernelSpec>& spec);
+    explicit KnownOffers(const Surroundings& surroundings);
+    ~KnownOffers();
+    KnownOffers(const KnownOffers&) = delete;
+    std::optional<DenseOffer> as(const std::shared_ptr<const KernelSpec>& spec);
 
 private:
     struct Passes;
     const Surroundings& around_;
     std::unique_ptr<Passes> passes_;  // what no kernel decides
 };
-double seconds_of(const DenseReading& reading);
-std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const DenseReading& reading);
-// The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
-std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
-// The same where it is estimated clearly faster by col2im (col2im.h): the products alone, places says how
-// they are read. than: the estimate of what it would replace.
-std::optional<DenseProgram> generate_dense_col2im(const Surroundings& surroundings, double than);
+// The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
+std::optional<DenseOffer> offer_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
+
+// The same where it is estimated clearly faster by col2im (col2im.h): the products alone, places says how they are
+// read. than: the estimate of what it would replace.
+std::optional<DenseOffer> offer_dense_col2im(const Surroundings& surroundings, double than);
 
 // The same where it is estimated clearly faster with a copy of its input (to_channels_last.h).
-std::optional<DenseProgram> generate_dense_channels_last(const Surroundings& surroundings, double than);
+std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& surroundings, double than);
 
 // Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.
 std::vector<std::string> dense_configs(const Surroundings& surroundings, size_t most);

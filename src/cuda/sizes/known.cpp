@@ -69,32 +69,29 @@ double outputs_of(const Surroundings& around) {
 }
 
 // The known kernel that is estimated fastest for the size, if any serves it.
-std::optional<DenseProgram> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
-    Readings readings(around);
+std::optional<DenseOffer> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
+    KnownOffers offers(around);
     struct Candidate {
-        double seconds = 0;
+        DenseOffer offer;
         const KnownKernel* kernel = nullptr;
-        std::shared_ptr<DenseReading> reading = nullptr;
     };
     std::vector<Candidate> order;
     order.reserve(kernels.size());
     for (const KnownKernel& kernel : kernels)
-        if (auto reading = readings.as(kernel.spec))
-            order.push_back({seconds_of(*reading), &kernel, std::move(reading)});
+        if (auto offer = offers.as(kernel.spec)) order.push_back({std::move(*offer), &kernel});
     std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
-        return std::pair(a.seconds, a.kernel) < std::pair(b.seconds, b.kernel);
+        return std::pair(a.offer.seconds, a.kernel) < std::pair(b.offer.seconds, b.kernel);
     });
-    std::optional<DenseProgram> taken;
-    for (const auto& [seconds, kernel, reading] : order) {
-        if (taken) break;
-        auto program = generate_dense_as(around, *reading);
-        if (!program) continue;
-        std::shared_ptr<const Source>& source = program->program.launches[0].source;
+    // Its text tells whether it is the kernel that is known.
+    for (auto& [offer, kernel] : order) {
+        DenseProgram program = offer.write();
+        std::shared_ptr<const Source>& source = program.program.launches[0].source;
         if (kernel->source && source != kernel->source && source->text != kernel->source->text) continue;
         if (kernel->source) source = kernel->source;
-        taken = std::move(program);
+        offer.write = [program = std::move(program)] { return program; };
+        return std::move(offer);
     }
-    return taken;
+    return std::nullopt;
 }
 
 // Channels last or not: no text serves both.
@@ -269,34 +266,39 @@ void KnownKernels::keep_for_graphs(std::shared_ptr<const DeviceMemory> weights) 
     of_graphs_.insert(std::move(weights));
 }
 
-std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
-                                                 std::string* why_not) {
+std::optional<DenseOffer> offer_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
+                                            std::string* why_not) {
     const double outputs = outputs_of(around);
     taken = {
         &known.structure_of(around), static_cast<int>(std::bit_width(static_cast<uint64_t>(outputs))), false, {}, true};
-    const auto take = [&](std::optional<DenseProgram> program) {
-        if (program) taken.kernel = {program->words, outputs, program->program.launches[0].source, nullptr};
-        return program;
+    const auto take = [&taken, outputs](std::optional<DenseOffer> offer) {
+        if (offer)
+            offer->write = [&taken, outputs, write = std::move(offer->write)] {
+                DenseProgram program = write();
+                taken.kernel = {program.words, outputs, program.program.launches[0].source, nullptr};
+                return program;
+            };
+        return offer;
     };
     // A configuration that was asked for, be it because another one failed, is as good as any to know.
-    if (!around.config.empty()) return take(generate_dense(around, why_not));
+    if (!around.config.empty()) return take(offer_dense(around, why_not));
     const KnownKernels::Standing standing = known.of(*taken.structure, taken.size_class);
     const std::vector<KnownKernel>& kernels = *standing.kernels;
-    if (kernels.empty()) return take(generate_dense(around, why_not));
+    if (kernels.empty()) return take(offer_dense(around, why_not));
     auto best = fastest(around, kernels);
     // Where rows of odd lengths were met, others will be: then the text shall be right for any.
     const bool any_size = !best || std::any_of(kernels.begin(), kernels.end(), for_odd_rows);
-    const auto for_many = [&](std::optional<DenseProgram> own) {
+    const auto for_many = [&](std::optional<DenseOffer> own) {
         const auto smaller = [&](const KnownKernel& kernel) { return kernel.outputs < 2 * outputs; };
         if (!own || !std::all_of(kernels.begin(), kernels.end(), smaller)) return own;
         for (int larger = largest; larger > 1; larger /= 2)
-            if (auto program = generate_dense_for_many(around, larger, any_size))
-                if (!bearable.exceeded(program->seconds, own->seconds)) return program;
+            if (auto offer = offer_dense_for_many(around, larger, any_size))
+                if (!bearable.exceeded(offer->seconds, own->seconds)) return offer;
         return own;
     };
     if (!best) {
-        auto loose = for_many(generate_dense_for_many(around, 1, true));
-        return take(loose ? std::move(loose) : generate_dense(around, why_not));
+        auto loose = for_many(offer_dense_for_many(around, 1, true));
+        return take(loose ? std::move(loose) : offer_dense(around, why_not));
     }
     const Slack& worth = kernels.size() == 1 ? second : further;
     const bool doubtful = kernels.size() == 1 && best->busy < full && best->seconds * (1 - best->busy) > worth.seconds;
@@ -305,7 +307,7 @@ std::optional<DenseProgram> generate_dense_among(const Surroundings& around, Kno
         taken.news = !standing.weighed || !std::all_of(kernels.begin(), kernels.end(), compiled);
         return take(std::move(best));
     }
-    auto own = generate_dense_for_many(around, 1, any_size);
+    auto own = offer_dense_for_many(around, 1, any_size);
     if (!own || !worth.exceeded(best->seconds, own->seconds)) return take(std::move(best));
     taken.needless = true;
     return take(for_many(std::move(own)));

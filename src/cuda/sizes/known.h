@@ -92,9 +92,10 @@ private:
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
 
-// generate_dense for a program that knows some kernels: the best for the size if it is the first of its structure, else
-// one that is known unless another is worth its compilation.
-std::optional<DenseProgram> generate_dense_among(const Surroundings& surroundings, KnownKernels& known, Taken& taken,
-                                                 std::string* why_not = nullptr);
+// offer_dense for a program that knows some kernels: the best for the size if it is the first of its structure, else
+// one that is known unless another is worth its compilation. taken: lives until the offer is written, which tells it
+// the kernel.
+std::optional<DenseOffer> offer_dense_among(const Surroundings& surroundings, KnownKernels& known, Taken& taken,
+                                            std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

@@ -57,7 +57,7 @@ private:
     std::optional<Product> product_by_col2im(const Pass& product, double than);
     // What follows a product is more than a chain on each pixel (statistics, pools): the products of each tap,
     // and the general kernel for the rest, where both are clearly faster than tiles that make all of the pass.
-    bool product_pays(const DenseProgram& tiles);
+    bool product_pays(double than);
     // What follows the product, as a loop that reads it from memory and holds whole rows; nothing where it is no loop.
     std::optional<Launch> loop_behind();
     void take_product(Product product);

@@ -25,11 +25,10 @@ std::optional<PassGenerator::Product> PassGenerator::product_by_a_family(const P
     if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
         return Product{std::move(grouped->program)};
     if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
-        if (auto products = product_by_col2im(product, tiles.dense->seconds)) return products;
+        if (auto products = product_by_col2im(product, tiles.seconds)) return products;
         result_.config = std::move(tiles.dense->config);
         result_.taken = std::move(tiles.taken);
-        const double seconds = tiles.dense->seconds;
-        return Product{with_packed_weights(std::move(*tiles.dense)), seconds};
+        return Product{with_packed_weights(std::move(*tiles.dense)), tiles.seconds};
     }
     return std::nullopt;
 }
@@ -50,23 +49,23 @@ Pass PassGenerator::product_of_pass() const {
 std::optional<PassGenerator::Product> PassGenerator::product_by_col2im(const Pass& product, double than) {
     const Surroundings around = surroundings_of(context_, product, number_, around_.config);
     if (!may_take_memory(context_, around)) return std::nullopt;
-    auto products = generate_dense_col2im(around, than);
-    if (!products) return std::nullopt;
+    const auto offer = offer_dense_col2im(around, than);
+    if (!offer) return std::nullopt;
+    DenseProgram products = offer->write();
     PullRequest gather = pull_request("gather");
     gather.early = true;
-    gather.scratch_begin = static_cast<int64_t>(products->program.scratch_bytes);
+    gather.scratch_begin = static_cast<int64_t>(products.program.scratch_bytes);
     gather.places = placement_.places_of(product);
-    for (auto& [value, place] : products->places) gather.places.insert_or_assign(value, place);
+    for (auto& [value, place] : products.places) gather.places.insert_or_assign(value, place);
     gather.sinks = {placement_.sink_of(product.stores[0])};
-    result_.config = std::move(products->config);
-    const double seconds = products->seconds;
-    Program program = with_packed_weights(std::move(*products)), sums = pull(gather);
+    result_.config = std::move(products.config);
+    Program program = with_packed_weights(std::move(products)), sums = pull(gather);
     for (Launch& launch : sums.launches) program.launches.push_back(std::move(launch));
     program.scratch_bytes = std::max(program.scratch_bytes, sums.scratch_bytes);
-    return Product{std::move(program), seconds, true};
+    return Product{std::move(program), offer->seconds, true};
 }
 
-bool PassGenerator::product_pays(const DenseProgram& tiles) {
+bool PassGenerator::product_pays(double than) {
     const ValueId anchor = pass_.anchor;
     if (chain_can_gather(around_) || is_a_part(anchor)) return false;
     const Machine& machine = context_.plan.machine;
@@ -78,7 +77,7 @@ bool PassGenerator::product_pays(const DenseProgram& tiles) {
             moved += static_cast<double>(bytes_of(graph_[step.value].args[0]));
     const double rest = 2 * moved / machine.bandwidth + 2 * machine.launch;
     const bool added = placement_.add_buffer(anchor, number_);
-    if (auto product = product_by_col2im(product_of_pass(), tiles.seconds - rest)) {
+    if (auto product = product_by_col2im(product_of_pass(), than - rest)) {
         why_not_ = "most rows of its products would be empty";
         take_product(std::move(*product));
         return true;
@@ -128,7 +127,7 @@ bool PassGenerator::rows_apart(const Tiles& tiles) {
     for (const Store& store : pass_.stores) moved += static_cast<double>(bytes_of(store.value));
     const Machine& machine = context_.plan.machine;
     const double seconds = product->seconds + moved / machine.bandwidth + machine.launch;
-    const bool faster = !tiles.dense || (product->seconds > 0 && seconds < tiles.dense->seconds);
+    const bool faster = !tiles.dense || (product->seconds > 0 && seconds < tiles.seconds);
     auto loop = faster ? loop_behind() : std::nullopt;
     if (!loop) {
         if (buffer) placement_.remove_buffer(pass_.anchor);

@@ -70,7 +70,7 @@ bool PassGenerator::ordinary_arithmetic() {
 void PassGenerator::tensor_cores() {
     Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
     if (reduces_rows(graph_, pass_) && rows_apart(tiles)) return;
-    if (tiles.dense && !tiles.col2im && product_pays(*tiles.dense)) return;
+    if (tiles.dense && !tiles.col2im && product_pays(tiles.seconds)) return;
     if (tiles.dense) return take_tiles(std::move(tiles));
     why_not_ = std::move(tiles.why_not);
     if (auto product = product_alone()) {

@@ -11,18 +11,17 @@ namespace transfuse::cuda {
 
 Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass) {
     Tiles tiles;
-    if (context.known) {
-        tiles.dense = generate_dense_among(around, *context.known, tiles.taken.emplace(), &tiles.why_not);
-        if (!tiles.dense || !tiles.taken->news) tiles.taken.reset();
-    } else {
-        tiles.dense = generate_dense(around, &tiles.why_not);
+    auto dense = context.known ? offer_dense_among(around, *context.known, tiles.taken.emplace(), &tiles.why_not)
+                               : offer_dense(around, &tiles.why_not);
+    if (dense && all_of_pass && may_take_memory(context, around)) {
+        auto products = chain_can_gather(around) ? offer_dense_col2im(around, dense->seconds) : std::nullopt;
+        if (products)
+            dense = std::move(products), tiles.col2im = true, tiles.taken.reset();
+        else if (auto channels_last = offer_dense_channels_last(around, dense->seconds))
+            dense = std::move(channels_last), tiles.taken.reset();
     }
-    if (!tiles.dense || !all_of_pass || !may_take_memory(context, around)) return tiles;
-    auto products = chain_can_gather(around) ? generate_dense_col2im(around, tiles.dense->seconds) : std::nullopt;
-    if (products)
-        tiles.dense = std::move(products), tiles.col2im = true, tiles.taken.reset();
-    else if (auto channels_last = generate_dense_channels_last(around, tiles.dense->seconds))
-        tiles.dense = std::move(channels_last), tiles.taken.reset();
+    if (dense) tiles.seconds = dense->seconds, tiles.dense = dense->write();
+    if (tiles.taken && (!tiles.dense || !tiles.taken->news)) tiles.taken.reset();
     return tiles;
 }
 

@@ -11,6 +11,7 @@ namespace transfuse::cuda {
 // The kernel, or why there is none.
 struct Tiles {
     std::optional<DenseProgram> dense;
+    double seconds = 0;          // that it is estimated to take
     bool col2im = false;         // it leaves the products of each tap
     std::optional<Taken> taken;  // of the kernels that are known
     std::string why_not;
