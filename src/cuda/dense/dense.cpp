@@ -12,6 +12,7 @@
 #include "cuda/dense/read/col2im.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/specialization.h"
 #include "cuda/dense/to_channels_last.h"
@@ -277,8 +278,6 @@ std::optional<DenseOffer> offer_dense(const Surroundings& around, std::string* w
 }
 
 std::optional<DenseOffer> offer_dense_col2im(const Surroundings& around, double than) {
-    constexpr double clearly =
-        0.7;  // of the other's time: what is estimated .32 and .66 of it was measured .43 and .68
     // Products of 16 bits leave nothing to gain.
     if (around.plan.graph[around.plan.graph[around.pass.anchor].args[0]].type.dtype != DType::f32) return std::nullopt;
     if (than <= 0) return std::nullopt;
@@ -287,14 +286,12 @@ std::optional<DenseOffer> offer_dense_col2im(const Surroundings& around, double 
         const Col2imAxes axes = read ? col2im_axes(read->problem, around.plan.machine) : 0;
         if (!axes) continue;
         if (auto one = offer(around, family, nullptr, {.col2im = axes}))
-            return one->seconds < clearly * than ? std::move(one) : std::nullopt;
+            return one->seconds < figures::col2im_clearly * than ? std::move(one) : std::nullopt;
     }
     return std::nullopt;
 }
 
 std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& around, double than) {
-    // What comes element by element takes 1.7 to 5.5 times as long as is estimated (docs/measured.md).
-    constexpr double in_elements = 2, clearly = 0.9;
     const auto input = input_to_channels_last(around);
     if (!input) return std::nullopt;
     const Type& type = around.plan.graph[*input].type;
@@ -306,7 +303,7 @@ std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& around, 
     auto copied = offer(*channels_last, Family::wgmma, nullptr);
     if (!copied) return std::nullopt;
     copied->seconds += to_channels_last_seconds(around, type);
-    if (copied->seconds >= clearly * in_elements * than) return std::nullopt;
+    if (copied->seconds >= figures::copied_clearly * figures::in_elements * than) return std::nullopt;
     copied->write = [strides, channels_last, input = *input, &type, write = std::move(copied->write)] {
         DenseProgram dense = write();
         Program& program = dense.program;

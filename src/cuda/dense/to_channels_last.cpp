@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda/dense/choose/request.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/kernel/expression.h"
 #include "cuda/memory/buffer_layout.h"
 
@@ -12,8 +13,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int tile = 32;            // pixels and channels of a block
-constexpr double copy_share = 0.5;  // of the memory's bandwidth
+constexpr int tile = 32;  // pixels and channels of a block
 
 int64_t blocks_of(const Type& type, int64_t pixels) {
     return type.shape[0] * ((pixels + tile - 1) / tile) * ((type.shape[1] + tile - 1) / tile);
@@ -80,7 +80,8 @@ int64_t channels_last_bytes(const Type& type) { return numel(type.shape) * bytes
 
 double to_channels_last_seconds(const Surroundings& around, const Type& type) {
     const Machine& machine = around.plan.machine;
-    return machine.launch + 2 * static_cast<double>(channels_last_bytes(type)) / (copy_share * machine.bandwidth);
+    return machine.launch +
+           2 * static_cast<double>(channels_last_bytes(type)) / (figures::copy_share * machine.bandwidth);
 }
 
 Launch to_channels_last(const Type& type, ValueId from, int64_t to) {

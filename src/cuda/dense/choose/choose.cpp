@@ -8,35 +8,15 @@
 #include <tuple>
 
 #include "cuda/dense/choose/cost.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/schedule/scheduler.h"
 #include "cuda/runtime/side_by_side.h"
 
 namespace transfuse::cuda {
 
+using namespace figures;
+
 namespace {
-
-// What is tried. Slabs of streamed weights in bytes: one larger leaves no room for a second, smaller ones are handed
-// over too often.
-constexpr int largest_slab = 66 << 10, smallest_slab = 6 << 10, smallest_tight_slab = 2 << 10;
-constexpr int largest_skipped = 40 << 10;  // slabs of whole rows of taps
-constexpr int beside_weights = 40 << 10;   // shared memory that patch and chunks need at least
-constexpr int most_resident_parts = 16;    // of channels, each with its CTAs: more leave CTAs idle
-constexpr double worth_skipping =
-    0.948;  // share of slabs met; asking costs: 5 % fewer products were 15 to 22 % slower (32 -> 64, 3x3x3, stride 2)
-constexpr int64_t narrow_image = 32;  // columns; wider ones are not cut into runs shorter than these
-constexpr int shortest_run = 16, shortest_tight_run = 8;
-constexpr int most_stages = 4;        // of a ring that shall hold a whole tile
-constexpr int shortest_strips = 128;  // pixels of a warpgroup's accumulators
-constexpr int longest_tma = 96;       // registers of an accumulator; with more, a chain before boxes spills
-constexpr int runs_of_a_length = 16, strips_of_a_length = 4;  // kept of each length
-
-// What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels
-// are out.
-constexpr double long_enough = 0.72, long_enough_beside_others = 0.5;  // to be measured, or with tensors in boxes
-constexpr double clearly_better = 0.92;  // than any long run: a short one with weights that stay is taken. Long ones
-                                         // are better than estimated; measured at f5 only (144 -> 128 us)
-constexpr double few_waves = 4;          // tiles a multiprocessor; with fewer the machine must be filled first
-constexpr double far_better = 1.25;      // than a division of channels, which loads the patch once for both warpgroups
 
 int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b); }
 

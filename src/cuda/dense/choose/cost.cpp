@@ -5,107 +5,13 @@
 #include <map>
 
 #include "cuda/dense/schedule/box_shape.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/swap_ab_shape.h"
 
 namespace transfuse::cuda {
 
-namespace {
-
-// Measured on an H200 in cycles of 1.75 GHz, over some 300 kernels; see "What bounds a dense kernel" in
-// docs/design/dense.md.
-constexpr double clock_hertz = 1.75e9;
-constexpr double many_waves = 6;    // fewer rounds of tiles end together, more spread out:
-constexpr double ragged_end = 0.4;  // of a round is lost at the end
-
-// Streamed weights.
-constexpr double slab_latency = 2500;  // from asking for a slab to having it, while everybody asks
-constexpr double
-    slab_boxed = 60,
-    slab_copied = 100;  // to take a slab over: a warp asks for nothing else, or the load threads do beside their copies
-constexpr double l2_bytes = 32,
-                 l2_bytes_with_stores = 24;  // from L2 to one multiprocessor in a cycle, when all of them ask
-
-// Tensor cores: one product of 64 rows with n pixels takes n / 2 cycles and reads its operands in 16 + n / 4; mma.sync
-// has half the rate (an eighth in fp64), and each warp reads its operands itself.
-constexpr double weights_read = 16, weights_read_by_warps = 32;
-constexpr double stage_change = 200;  // waiting for the next stage's barrier, issuing its first product
-constexpr double tile_change = 400;
-
-// Load role: cycles for the pixels of one turn and 8 channels of fp32, by the way they come.
-double turn_cycles(const Problem& problem) {
-    switch (problem.load) {
-        case LoadMode::planar:
-            return 500;
-        case LoadMode::boxes:
-            return problem.lanes() == 8 ? 430 : 290;
-        case LoadMode::unaligned_rows:
-            return problem.lanes() == 8 ? 520 : 330;
-        case LoadMode::vector_boxes:
-            return problem.lanes() == 8 ? 300 : 220;
-        case LoadMode::rows:
-            return 150;
-        case LoadMode::operand:
-            return 400;
-        case LoadMode::direct:
-            return 90;
-        case LoadMode::singles:
-            return 900;
-        default:
-            return 220;
-    }
-}
-constexpr double piece_boxed = 300, piece_copied = 400,
-                 stage_loaded = 250;                        // beside the pixels: each piece, each stage
-constexpr double row_box_asked = 90, row_box_brought = 18;  // where rows begin anywhere: a row of a lane's channels,
-                                                            // and each of these
-constexpr double patch_latency = 2500;  // from asking for a stage to having it, without transposing
-constexpr double first_patch = 300;     // a tile's, which the products wait for
-
-// Store role: per chunk, and per element.
-constexpr double chunk_taken = 350;                         // its barriers, the places of its columns
-constexpr double chunk_read_bytes = 48;                     // of shared memory in a cycle
-constexpr double flop_cycles = 1.6;                         // of one of the chain's operations, on 128 threads
-constexpr double vectors_stored = 40, singles_stored = 24;  // bytes in a cycle: vectors of a row, or element by element
-constexpr double channels_reduced = 300;                    // a chunk's channels meet
-constexpr double memory_latency = 1500;                     // of the tensors that were asked for a chunk ago
-constexpr double sector = 32;                               // bytes: what memory writes at once
-
-// Hand-over of accumulators: bytes written in a cycle, and how much of the store role's time the products wait for when
-// buffers are full.
-constexpr double chunk_written = 100;
-constexpr double waits_joint = 0.8, waits_alone = 0.3;
-constexpr double box_sent = 300;         // an accumulator that leaves in boxes
-constexpr double chain_begins = 200;     // on accumulators
-constexpr double swap_ab_laid = 6;       // instructions of a result that is laid down, and stored with its row
-constexpr double sectors_stored = 0.56;  // in a cycle, by product warps that have nothing else to do
-constexpr double sectors_shared = 4.7;   // as long where rows begin anywhere: a sector is two lanes' or two rows'
-constexpr double fold_flops = 3;         // of a value, to join it with its neighbours'
-
-constexpr double shared_bytes_a_cycle = 128;
-constexpr double patch_passes = 3;          // over shared memory: raw patch in, out, operand in
-constexpr double memory_bytes = 16.5;       // device memory, in a cycle, of one multiprocessor
-constexpr double patch_from_memory = 0.75;  // of a patch; the rest its neighbours left in L2
-
-// Kinds of configuration that measure otherwise than the sums above say.
-constexpr double disturbance = 0.08;                        // of what the other roles do
-constexpr double short_row = 6, short_row_one_by_one = 12;  // outputs' worth of sectors that a row fills badly
-constexpr double little_l1 = 1.06, much_shared = 200 * 1024;
-constexpr double boxes_in_pieces = 1.04, unlike_warpgroups = 1.05, long_stages = 1.05, two_slabs = 1.04;
-// Boxes that come directly into the operand, and no store role: each stage less than four, and weights that do not stay
-// (D in fp16, the same tiles: 0.734 ms, streamed 0.766; f3 in TF32 1.757, streamed 1.830).
-constexpr double few_stages = 0.04, streamed = 1.04;
-// Tensors come in boxes, and the ring of weights does not hold two K steps': warpgroups wait for one another's slabs,
-// so that one's chain and stores follow the other's (L2_26 of KernelBench, 16 images, in TF32: 0.239 ms; tiles of half
-// the pixels, with such a ring, 0.112 to 0.130).
-constexpr double one_after_another = 2;
-constexpr double short_runs = 0.12;   // of one accumulator: more hand-overs than are counted
-constexpr double tile_in_ring = 0.9;  // a ring of stages that holds a whole tile, beside resident weights: the
-                                      // warpgroups hardly wait for one another (measured at d4 only: 0.511 -> 0.485 ms)
-constexpr double unlike_tiles =
-    0.1;  // each variant beyond the first, up to two: tiles of unlike work that load the same patch
-
-}  // namespace
+using namespace figures;
 
 int Cost::chunk_bytes() const {
     if (needs.exit == Exit::swap_ab) return swap_ab_bytes(needs, c, s);

@@ -4,6 +4,7 @@
 
 #include "cuda/dense/choose/choose_swap_ab.h"
 #include "cuda/dense/exits/store/store_map.h"
+#include "cuda/dense/schedule/figures.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -57,13 +58,11 @@ std::optional<Cut> direct_rival(const Request& request, const std::optional<Cut>
     return cut_of(std::move(rivals[0]));
 }
 
-// What swap-AB products may be estimated to take, of the choice's time, to be taken; measured both ways for 48 to 128
-// channels, one to three axes, both layouts (docs/measured.md). Store roles are estimated too fast where they gather
-// channels that lie apart: channels last, and in 16 bits of more than 64. Up to 64 in planes they are as fast.
+// What swap-AB products may be estimated to take, of the choice's time, to be taken; 0: they are not.
 double swap_ab_pays(const Request& request) {
     const bool words = request.needs.element_bytes == 4;
-    if (request.epilogue.program().pixel_major) return words ? 1.15 : 1.6;
-    return request.problem.cout <= 64 ? 0 : words ? 0.9 : 1.2;
+    if (request.epilogue.program().pixel_major) return words ? figures::swap_ab_last_words : figures::swap_ab_last;
+    return request.problem.cout <= 64 ? 0 : words ? figures::swap_ab_planes_words : figures::swap_ab_planes;
 }
 
 // Chains that reduce over channels, on swap-AB products.

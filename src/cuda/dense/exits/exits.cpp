@@ -6,6 +6,7 @@
 #include "cuda/dense/exits/accumulators/added_tensors.h"
 #include "cuda/dense/exits/accumulators/fragment_chain.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
+#include "cuda/dense/schedule/figures.h"
 #include "graph/has.h"
 
 namespace transfuse::cuda {
@@ -157,11 +158,6 @@ std::optional<ChannelFold> fold_of(const Epilogue& epilogue) {
     return ChannelFold{fold, std::move(before), graph[fold].op == Op::logsumexp ? 2 : 1};
 }
 
-// Where products are few the store role is what bounds the kernel; where they are many, tensor cores would wait for the
-// reductions. Measured at one place only: f8, 108 products an output, gains (0.33 → 0.29 ms); the bound lies somewhat
-// beyond it.
-constexpr double few_products = 192;
-
 // Multiply-adds of an output, as many of TF32 as take the same time.
 double products_of_output(const Problem& problem) {
     double products = static_cast<double>(problem.cin) * 4 / problem.lanes();
@@ -179,7 +175,7 @@ std::optional<Handed> handed_of(const TileProgram& program, const Problem& probl
         return std::nullopt;
     if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 64 || program.stores.empty())
         return std::nullopt;  // a warpgroup has all channels, each in a row of its own
-    if (products_of_output(problem) > few_products) return std::nullopt;
+    if (products_of_output(problem) > figures::few_products) return std::nullopt;
     if (!problem.every_phase_has_taps()) return std::nullopt;
     // What a value needs of the steps and the accumulators.
     const ValueId anchor = program.around->pass.anchor;

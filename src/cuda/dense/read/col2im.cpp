@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "algebra/integer.h"
+#include "cuda/dense/schedule/figures.h"
 
 namespace transfuse::cuda {
 
 namespace {
 
 constexpr int64_t most_rows = 256;  // of channels and taps: more are stored than are read
-constexpr double gather_rate =
-    8e11;  // products that are added up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11)
 
 bool is_in_rows(Col2imAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
 
@@ -114,7 +113,7 @@ double col2im_seconds(const Surroundings& around, const Problem& problem) {
                                    [&](const TileStep& step) { return is_reduction(graph[step.value].op); });
     const double once =
         machine.launch + std::max((4 * products + static_cast<double>(bytes(y.dtype)) * outputs) / machine.bandwidth,
-                                  (products + outputs) / gather_rate * 132 / around.target.multiprocessors);
+                                  (products + outputs) / (figures::gather_rate * around.target.multiprocessors));
     return twice ? 2 * once : once;
 }
 
