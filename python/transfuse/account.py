@@ -120,11 +120,22 @@ def _precision(key: tuple, mode: int) -> str:
     return f"{_call(key)}: PyTorch multiplies in {forward} forward and {backward} backward here{some}, ours too"
 
 
+def _kept(tensors: list) -> str:
+    """What forward left for backward beside the leaves, the largest first."""
+    told = [
+        f"{dtype}{shape} {_si(size)}B".replace(", ", ",") for dtype, shape, size in sorted(tensors, key=lambda t: -t[2])
+    ]
+    return (
+        f"kept for backward: {_si(sum(size for *_, size in tensors))}B in {len(told)} tensors: {', '.join(told[:12])}"
+    )
+
+
 def graph_report(cut: Cut, title: str) -> GraphReport:
     regions = []
     for region in cut.regions:
         decisions = [_decision(key, choice) for key, choice in region.choices.items()]
         decisions += [_precision(key, mode) for key, mode in region.modes.items()]
+        decisions += [_kept(region.kept)] if region.kept else []
         regions.append(
             RegionReport(
                 region.name, region.ops, region.example, "cuda" if region.on_cuda else "cpu", decisions, region.failure,

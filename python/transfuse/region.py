@@ -94,6 +94,7 @@ class Region:
         self._ready: weakref.WeakSet[Ready] = weakref.WeakSet()
         self.on_cuda = False
         self.autocast = ("cpu", False, torch.bfloat16)  # in a compiled graph: where it was captured
+        self.kept: list[tuple[str, list[int], int]] = []  # of the call measured last, from forward to backward
         self.lean = False  # in a compiled graph: without scratch memory for the sake of speed (choice.py)
         self.alike: dict[int, Region] = {}  # in compiled graphs: which runs in its place, being the same, by number
 
@@ -400,6 +401,8 @@ class Region:
         keep, shared, _ = self.program.kept(wants, leaves, sizes)
         with torch.no_grad():
             results = library.run_keeping(leaves, self.handle, sizes, mode, keep)
+            self.kept = [*results[self.outputs :], *[results[i] for i in shared]]
+            self.kept = [(library.DTYPES[t.dtype], list(t.shape), t.untyped_storage().nbytes()) for t in self.kept]
             forward = total(results) + library.scratch(leaves, self.handle, sizes, mode, keep)
             flows = [i for i, reached in enumerate(self.reach) if any(j in wanted for j in reached)]
             gradients = [torch.ones_like(results[i]) for i in flows]

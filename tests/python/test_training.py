@@ -180,6 +180,13 @@ def test_what_is_kept_goes_with_the_result(no_fallback):
     assert len(unpacked) == len(packed)
 
 
+def test_the_report_tells_what_is_kept(no_fallback):
+    ours = transfuse.optimize(network(), images(0))
+    ours(images(0)).sum().backward()
+    (line,) = [line for line in str(transfuse.report(ours)).splitlines() if "kept for backward" in line]
+    assert "f32[4,8,12,12] 18.4 KB" in line
+
+
 @pytest.mark.parametrize("backend", ["transfuse", "inductor"])
 def test_the_whole_step_compiled(backend, no_fallback):
     """torch.compile around forward, loss and gradients."""
