@@ -2153,7 +2153,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
+// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 4 chunk_width 64 buffers 2 store_groups 0 load_registers 88 store_registers 0 product_registers 208 exit statistics shared_padding skips
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -3041,7 +3041,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 3 piece 1 slab_tiles 10 slabs 2 chunk_width 64 buffers 2 store_groups 0 load_registers 88 store_registers 0 product_registers 208 exit statistics skips
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -3467,7 +3467,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
+// Dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 3 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store shared_padding alternates skips
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -3979,7 +3979,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 2 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates skips
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -5200,7 +5200,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x4 chunks 4x8 stores 1 registers 64/96/176 alternates
+// Dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 4 slabs 3 chunk_width 8 buffers 4 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -5485,7 +5485,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x4 chunks 2x8 stores 1 registers 64/96/176 alternates
+// Dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 4 slabs 4 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -7492,7 +7492,7 @@ PLANS = {
             # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
             launch("moments_tail_2", 258, 256, 0, [work(4154880), work(32768), out(1), work(33280), work(4137984), work(0), work(33792),
                 128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
-            # dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
+            # dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 4 chunk_width 64 buffers 2 store_groups 0 load_registers 88 store_registers 0 product_registers 208 exit statistics shared_padding skips
             launch("dense", 132, 384, 221696, [leaf(0), work(41984),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000900000001000000400b0000"),
                 raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
@@ -7536,7 +7536,7 @@ PLANS = {
             # add[1,128,1,1,1], neg[1,128,1,1,1], sub[16,128,1,1,1]
             launch("moments_tail_2", 258, 256, 0, [work(8250880), work(32768), out(1), work(33280), work(8233984), work(0), work(33792),
                 128, 64, 1024, 258, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
-            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
+            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 3 piece 1 slab_tiles 10 slabs 2 chunk_width 64 buffers 2 store_groups 0 load_registers 88 store_registers 0 product_registers 208 exit statistics skips
             launch("dense_2", 132, 384, 230784, [leaf(0), work(41984),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
                 raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(33280),
@@ -7552,7 +7552,7 @@ PLANS = {
         [
             # mul[128], pack weights
             launch("prepare_3", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
-            # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x10 chunks 2x8 stores 1 registers 64/96/176 shared padding skips alternates
+            # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 3 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store shared_padding alternates skips
             launch("dense_3", 132, 512, 230656, [leaf(0), work(512),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
                 raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
@@ -7572,7 +7572,7 @@ PLANS = {
         [
             # mul[128], pack weights
             launch("prepare_4", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
-            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 2x10 chunks 2x8 stores 1 registers 64/96/176 skips alternates
+            # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 2 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates skips
             launch("dense_4", 132, 512, 229632, [leaf(0), work(512),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
                 raw("00001000000000000040000000000000000400000000000020000000000000000100000000000000"), work(0),
@@ -7645,7 +7645,7 @@ PLANS = {
                 raw("c8711cc706000000"), raw("9a99999905000000")]),
             # mul[1,128,1,1,1]
             launch("pointwise_3", 1, 256, 0, [work(220537856), out(2), 128, 9, 1, 128], early=True),
-            # dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 3x4 chunks 4x8 stores 1 registers 64/96/176 alternates
+            # dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 4 slabs 3 chunk_width 8 buffers 4 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
             launch("dense_5", 132, 512, 229376, [work(9216), work(216441856),
                 raw("10000000140000002400000024000000100000001000000020000000200000001000000010000000020000000200000000040000"),
                 raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), out(0),
@@ -7675,7 +7675,7 @@ PLANS = {
                 raw("c8711cc706000000"), raw("9a99999905000000")]),
             # mul[1,128,1,1,1]
             launch("pointwise_3", 1, 256, 0, [work(224633856), out(2), 128, 9, 1, 128], early=True),
-            # dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x4 chunks 2x8 stores 1 registers 64/96/176 alternates
+            # dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 4 slabs 4 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
             launch("dense_6", 132, 512, 227840, [work(9216), work(216441856),
                 raw("100000001400000024000000240000001000000010000000200000002000000010000000100000000400000003000000000c0000"),
                 raw("00a03200000000004065000000000000100500000000000024000000000000000100000000000000"), out(0),

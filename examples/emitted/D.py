@@ -1144,7 +1144,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x15 chunks 4x64 stores 1 registers 64/96/176
+// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 2 slab_tiles 15 slabs 3 chunk_width 64 buffers 4 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
@@ -1476,7 +1476,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x1x132 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x8 chunks 2x64 stores 1 registers 64/96/176 alternates
+// Dense tiles: run 1x1x1x132 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 3 piece 2 slab_tiles 8 slabs 3 chunk_width 64 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
@@ -2537,7 +2537,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x32x8 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x0 chunks 2x64 stores 0 registers 88/0/208 direct strip
+// Dense tiles: run 1x1x32x8 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 3 piece 2 slab_tiles 0 slabs 3 chunk_width 64 buffers 2 store_groups 0 load_registers 88 store_registers 0 product_registers 208 exit direct strip
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
@@ -2936,7 +2936,7 @@ struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHA
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-// Dense tiles: run 1x1x1x128 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x5 chunks 3x64 stores 1 registers 64/96/176
+// Dense tiles: run 1x1x1x128 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 2 slab_tiles 5 slabs 3 chunk_width 64 buffers 3 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
@@ -3648,7 +3648,7 @@ PLANS = {
         [
             # pack weights
             launch("prepare", 120, 256, 0, [work(0), leaf(1), 120]),
-            # dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x15 chunks 4x64 stores 1 registers 64/96/176
+            # dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 2 slab_tiles 15 slabs 3 chunk_width 64 buffers 4 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store
             launch("dense", 132, 512, 223744, [leaf(0), work(0),
                 raw("400000000100000080000000000100004000000001000000820000000401000040000000010000004100000003000000c0300000"),
                 raw("00002000000000000080000000000000000000000000000000010000000000000100000000000000"), out(0),
@@ -3661,7 +3661,7 @@ PLANS = {
         [
             # pack weights
             launch("prepare_2", 120, 256, 0, [work(0), leaf(1), 120]),
-            # dense tiles: run 1x1x1x132 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x8 chunks 2x64 stores 1 registers 64/96/176 alternates
+            # dense tiles: run 1x1x1x132 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 3 piece 2 slab_tiles 8 slabs 3 chunk_width 64 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
             launch("dense_2", 132, 512, 231168, [leaf(0), work(0),
                 raw("40000000010000008000000000010000400000000100000082000000040100004000000001000000820000000200000000410000"),
                 raw("00002000000000000080000000000000000000000000000000010000000000000100000000000000"), out(0),
@@ -3696,7 +3696,7 @@ PLANS = {
         [
             # pack weights
             launch("prepare_3", 120, 256, 0, [work(0), leaf(1), 120]),
-            # dense tiles: run 1x1x32x8 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x0 chunks 2x64 stores 0 registers 88/0/208 direct strip
+            # dense tiles: run 1x1x32x8 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 3 piece 2 slab_tiles 0 slabs 3 chunk_width 64 buffers 2 store_groups 0 load_registers 88 store_registers 0 product_registers 208 exit direct strip
             launch("dense_3", 132, 384, 219392, [leaf(2), work(0),
                 raw("40000000010000008200000004010000400000000100000080000000000100004000000001000000020000002000000000100000"),
                 raw("00044200000000000884000000000000000000000000000004010000000000000100000000000000"), out(0),
@@ -3715,7 +3715,7 @@ PLANS = {
         [
             # pack weights
             launch("prepare_4", 120, 256, 0, [work(0), leaf(1), 120]),
-            # dense tiles: run 1x1x1x128 runs 1x1x2x1 split pixels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x5 chunks 3x64 stores 1 registers 64/96/176
+            # dense tiles: run 1x1x1x128 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 2 slab_tiles 5 slabs 3 chunk_width 64 buffers 3 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store
             launch("dense_4", 132, 512, 222720, [leaf(2), work(0),
                 raw("40000000010000008200000004010000400000000100000080000000000100004000000001000000400000000200000000200000"),
                 raw("00044200000000000884000000000000000000000000000004010000000000000100000000000000"), out(0),
