@@ -222,7 +222,7 @@ void run_apart(const char* dtype, Fp32Precision precision, bool last, double tol
     target.multiprocessors = 2;
     for (const char* body : {"%x = input f32[2,16,24]  %w = param f32[16,70,16]  %b = param f32[70]  %r = leaky_relu(%x)  %y = conv_transpose(%r, %w, %b) stride=[8] padding=[4]  %z = tanh(%y)",
                              "%x = input f32[1,8,5,12]  %w = param f32[8,66,3,5]  %z = conv_transpose(%x, %w) stride=[2,4] padding=[1,0]"})
-        for (const char* phases : {"w-phases 2", "w-phases 4", "w-phases 1"}) {
+        for (const char* phases : {"w_phases 2", "w_phases 4", "w_phases 1"}) {
             const Graph graph = graph_of(body, dtype);
             HostCase c = make(graph, random_leaves(graph, ++seed), last, true, target, precision, phases);
             int taken = 0;
