@@ -297,6 +297,12 @@ def _fake_outputs(program: int | str, leaves, sizes):
     return made
 
 
+def empty_kept(handle: int, leaves, sizes, keep) -> list[torch.Tensor]:
+    """Tensors like those that run_keeping gives behind its results."""
+    told = kept(handle, leaves, sizes, keep) if keep else []
+    return [torch.empty_strided(extents, strides, dtype=d, device=leaves[0].device) for d, extents, strides in told]
+
+
 def _handle(program: int | str) -> int:
     return define(program) if isinstance(program, str) else program
 
@@ -305,6 +311,11 @@ def _handle(program: int | str) -> int:
 @torch.library.register_fake("transfuse::run")
 def _(leaves, program, sizes, mode):
     return _fake_outputs(program, leaves, sizes)
+
+
+@torch.library.register_fake("transfuse::run_keeping")
+def _(leaves, program, sizes, mode, keep):
+    return [*_fake_outputs(program, leaves, sizes), *empty_kept(_handle(program), leaves, sizes, keep)]
 
 
 @torch.library.register_fake("transfuse::run_one")

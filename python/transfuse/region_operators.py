@@ -91,7 +91,7 @@ def _forward(leaves, number, sizes, keep, copied):
             region.failed(error)
     with torch.no_grad(), _as_captured(region):
         results = _as_promised(region, leaves, sizes, region.eager(*leaves, *sizes))
-    return [*results, *_empty_kept(region, leaves, sizes, keep), *copies]
+    return [*results, *library.empty_kept(region.handle, leaves, sizes, keep), *copies]
 
 
 def _backward(leaves, gradients, kept, number, sizes, outputs, wanted, keep):
@@ -119,11 +119,6 @@ def _promised(region, leaves, sizes) -> list[torch.Tensor]:
     with _as_captured(region):
         results = library._fake_outputs(region.handle, leaves, sizes)
     return [result.to(dtype) for result, dtype in zip(results, region.output_dtypes, strict=True)]
-
-
-def _empty_kept(region, leaves, sizes, keep) -> list[torch.Tensor]:
-    told = library.kept(region.handle, leaves, sizes, keep) if keep else []
-    return [torch.empty_strided(extents, strides, dtype=d, device=leaves[0].device) for d, extents, strides in told]
 
 
 def _as_promised(region, leaves, sizes, results) -> list[torch.Tensor]:
@@ -160,7 +155,7 @@ def _(leaves, region, sizes):
 def _(leaves, region, sizes, keep, copied):
     return [
         *_promised(_regions[region], leaves, sizes),
-        *_empty_kept(_regions[region], leaves, sizes, keep),
+        *library.empty_kept(_regions[region].handle, leaves, sizes, keep),
         *[torch.empty_like(leaves[i]) for i in copied],
     ]
 

@@ -304,7 +304,10 @@ def test_fake_results_lie_as_real_ones_do():
         leaves, sizes = [leaf.detach() for leaf in given[: region.leaf_count]], list(given[region.leaf_count :])
         results = lie(torch.ops.transfuse.run.default, leaves, region.handle, sizes, 0)
         gradient, every = [torch.ones_like(results[0])], list(range(len(leaves)))
-        lie(torch.ops.transfuse.run_backward.default, leaves, gradient, region.handle, sizes, 0, [0], every)
+        keep = [1, 0, len(every), *every]  # as Program.kept has it: the first result's gradient, with respect to all
+        kept = lie(torch.ops.transfuse.run_keeping.default, leaves, region.handle, sizes, 0, keep)[len(results) :]
+        given = [*gradient, *kept]
+        lie(torch.ops.transfuse.run_backward.default, leaves, given, region.handle, sizes, 0, [0], every, keep)
 
 
 def test_whole_model_under_compile_of_pytorch():
