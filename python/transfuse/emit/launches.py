@@ -56,10 +56,6 @@ def given_of(programs: Programs, kinds: dict) -> tuple:
     return names[strict or tf32].given
 
 
-def plan_named(programs: Programs, name: str) -> Plan:
-    return next(plan for plan, other in programs.plans.items() if other == name)
-
-
 def _typed(entry: tuple) -> str:
     dtype, shape, strides = entry
     return f"({DTYPES[dtype]}, {shape!r}, {strides!r})"
