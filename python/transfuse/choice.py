@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx import GraphModule
 
-from transfuse import candidates, fallback, inductor, kept, library, made_up, regions
+from transfuse import candidates, fallback, inductor, library, made_up, on_disk, regions
 from transfuse.clock import fastest_on_device, step
 from transfuse.direct import region_of
 from transfuse.precision import allows_tf32
@@ -42,11 +42,11 @@ def chosen(cut: Cut, values: list, wants: list[bool], settings: dict, own_memory
     whether a gradient may be asked for."""
     if cut.regions and cut.options.never_slower and not is_one_of_many():
         question = _question(cut, values, wants, settings)
-        known = kept.find("choices", question)
+        known = on_disk.find("choices", question)
         if known is None:
             with unseen(), torch.random.fork_rng(devices=_devices(values)):
                 found = _compared(cut, values, wants, settings, own_memory)
-            kept.keep("choices", question, vars(found))
+            on_disk.keep("choices", question, vars(found))
         else:
             found = Chosen(**known)
         if found.left:
@@ -108,7 +108,7 @@ def _question(cut: Cut, values: list, wants: list[bool], settings: dict) -> str:
         library.build(),
     ]
     devices = dict.fromkeys([t.device for t in tensors])
-    return f"{hashlib.sha256(str(what).encode()).hexdigest()} {' '.join(map(kept.machine, devices))}"
+    return f"{hashlib.sha256(str(what).encode()).hexdigest()} {' '.join(map(on_disk.machine, devices))}"
 
 
 def _devices(values: list) -> list[torch.device]:

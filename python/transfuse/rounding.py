@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from transfuse import kept
+from transfuse import on_disk
 
 STEP = 2.0**-12  # half of what TF32's ten bits resolve
 SAMPLES = 1 << 16  # numbers looked at of each result
@@ -22,11 +22,11 @@ def rounds(operator, arguments: tuple) -> list[bool]:
     bias, which is a sum)."""
     problem = _problem(operator, arguments)
     lasts = arguments[0].is_cuda and not torch.backends.cudnn.benchmark
-    found = _found.get(problem) or (kept.find("tf32", problem) if lasts else None)
+    found = _found.get(problem) or (on_disk.find("tf32", problem) if lasts else None)
     if found is None:
         found = _probed(operator, arguments)
         if lasts:
-            kept.keep("tf32", problem, found)
+            on_disk.keep("tf32", problem, found)
     _found[problem] = found
     return found
 
@@ -34,7 +34,7 @@ def rounds(operator, arguments: tuple) -> list[bool]:
 def forget() -> None:
     """What this process found and read."""
     _found.clear()
-    kept.forget()
+    on_disk.forget()
 
 
 def _probed(operator, arguments: tuple) -> list[bool]:
@@ -75,4 +75,4 @@ def _problem(operator, arguments: tuple) -> str:
     told = [f"{a.dtype}{list(a.shape)}{list(a.stride())}" if torch.is_tensor(a) else str(a) for a in arguments]
     cudnn = torch.backends.cudnn
     switches = (cudnn.enabled, cudnn.deterministic, cudnn.benchmark, torch.are_deterministic_algorithms_enabled())
-    return " ".join([str(operator), *told, kept.machine(arguments[0].device), str(switches)])
+    return " ".join([str(operator), *told, on_disk.machine(arguments[0].device), str(switches)])

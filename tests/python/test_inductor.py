@@ -14,7 +14,7 @@ from torch import nn
 
 import transfuse
 from transfuse import backend as transfuse_backend
-from transfuse import candidates, choice, kept, library, region, region_operators
+from transfuse import candidates, choice, library, on_disk, region, region_operators
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the tests
 pytestmark = pytest.mark.versions
@@ -236,7 +236,7 @@ def test_a_region_is_cut_at_a_convolution_that_is_faster_in_inductor(training, m
     assert "run_keeping" in seen or "run_detached" in seen
 
     # In another process, or at another compilation, nothing is timed.
-    torch._dynamo.reset(), kept.forget()
+    torch._dynamo.reset(), on_disk.forget()
     monkeypatch.setattr(candidates, "version", None)
     again = torch.compile(model, backend="transfuse")
     with torch.set_grad_enabled(training):

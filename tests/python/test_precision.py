@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 import transfuse
-from transfuse import kept, library, precision, rounding
+from transfuse import library, on_disk, precision, rounding
 
 SWITCHES = [("generic", "all"), ("cuda", "all"), ("cuda", "conv"), ("cuda", "rnn")]
 
@@ -199,13 +199,13 @@ def test_a_convolution_is_asked_by_numbers_that_tf32_cannot_hold(uses, channels,
 def test_what_was_found_is_kept_on_disk(tmp_path, monkeypatch, switches):
     """For the next process; not what a clock decided. A line that is no line is passed over."""
     monkeypatch.setenv("TRANSFUSE_CACHE_DIR", str(tmp_path / "new"))
-    kept.keep("tf32", "a problem", [True, False])
+    on_disk.keep("tf32", "a problem", [True, False])
     (file,) = (tmp_path / "new").iterdir()
     file.write_text("torn" + "\n" + file.read_text())
-    kept.forget()
-    assert kept.find("tf32", "a problem") == [True, False] and kept.find("tf32", "another") is None
+    on_disk.forget()
+    assert on_disk.find("tf32", "a problem") == [True, False] and on_disk.find("tf32", "another") is None
     monkeypatch.setenv("TRANSFUSE_CACHE_DIR", "")
-    assert kept.find("tf32", "a problem") is None
+    assert on_disk.find("tf32", "a problem") is None
 
 
 def test_by_the_switches_alone(monkeypatch, switches):
