@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transfuse.emit.programs import Plan, Programs
+from transfuse.emit.programs import Programs
 
 DTYPES = {"f32": "torch.float32", "f64": "torch.float64", "f16": "torch.float16", "bf16": "torch.bfloat16"}
 # Of a tensor map: the driver's numbers for element types.
