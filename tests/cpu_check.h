@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "cpu/dense_frame.h"
-#include "cpu/element.h"
+#include "cpu/dense/dense_frame.h"
+#include "cpu/tensors/element.h"
 #include "transfuse/transfuse.h"
 
 namespace transfuse {

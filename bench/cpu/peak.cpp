@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "clock.h"
-#include "cpu/kernels.h"
-#include "cpu/thread_pool.h"
+#include "cpu/kernels/kernels.h"
+#include "cpu/threads/thread_pool.h"
 
 namespace transfuse::bench {
 namespace {

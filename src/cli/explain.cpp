@@ -2,7 +2,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "algebra/differentiable.h"
+#include "algebra/gradient/differentiable.h"
 #include "cli/commands.h"
 #include "program/kept.h"
 #include "transfuse/algebra.h"

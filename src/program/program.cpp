@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "algebra/differentiable.h"
+#include "algebra/gradient/differentiable.h"
 #include "cuda/assemble/executable.h"
 #include "emit/stated.h"
 #include "program/kept.h"

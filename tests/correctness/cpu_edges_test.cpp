@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "cpu/thread_pool.h"
+#include "cpu/threads/thread_pool.h"
 #include "cpu_check.h"
 #include "random_graphs.h"
 

@@ -3,9 +3,9 @@
 // for as long as the weights are the same numbers.
 #include <cfenv>
 
-#include "cpu/kept_weights.h"
-#include "cpu/primitive.h"
-#include "cpu/thread_pool.h"
+#include "cpu/dense/stage/kept_weights.h"
+#include "cpu/primitive/primitive.h"
+#include "cpu/threads/thread_pool.h"
 #include "cpu_check.h"
 #include "random_graphs.h"
 #include "random_layers.h"

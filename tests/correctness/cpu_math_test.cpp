@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 
 namespace transfuse::cpu {
 namespace {

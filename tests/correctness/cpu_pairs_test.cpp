@@ -2,7 +2,7 @@
 #include <array>
 #include <random>
 
-#include "cpu/row_pairs.h"
+#include "cpu/dense/cut/row_pairs.h"
 #include "cpu_check.h"
 #include "random_graphs.h"
 

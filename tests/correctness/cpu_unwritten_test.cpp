@@ -3,7 +3,7 @@
 // NaN first: whoever computes with one raises FE_INVALID, which zeros in the same places do not.
 #include <cfenv>
 
-#include "cpu/thread_pool.h"
+#include "cpu/threads/thread_pool.h"
 #include "cpu_check.h"
 #include "random_graphs.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algebra/differentiable.h"
+#include "algebra/gradient/differentiable.h"
 #include "program/cut.h"
 #include "program/kept.h"
 #include "random_graphs.h"

@@ -1,6 +1,6 @@
 // Chains of several convolutions drawn at random: what the rewriter makes of them is exact, and as cheap as what any
 // other order of the rules that compete gives, each pair of them left out in turn.
-#include "algebra/rewriter.h"
+#include "algebra/rewriter/rewriter.h"
 #include "random_layers.h"
 
 namespace transfuse::tests {

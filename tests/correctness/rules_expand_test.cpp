@@ -1,5 +1,5 @@
 // Expansions: every framework op becomes primitives with the same values.
-#include "algebra/gradient.h"
+#include "algebra/gradient/gradient.h"
 #include "rules.h"
 
 namespace transfuse::tests {

@@ -1,7 +1,7 @@
 // Rows between memory (any dtype, any stride, channels_last included) and numbers.
 #pragma once
 
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 #include "cpu/level/simd.h"
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {

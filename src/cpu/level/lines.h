@@ -1,7 +1,7 @@
 // Lines of pixels (line_geometry.h): from a channel of the input, and into planes of the result; their weights.
 #pragma once
 
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 #include "cpu/level/convert.h"
 #include "cpu/level/simd.h"
 

@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 #include "cpu/level/simd.h"
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {

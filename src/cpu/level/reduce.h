@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 #include "cpu/level/convert.h"
 #include "cpu/level/vector_math.h"
 

@@ -2,7 +2,7 @@
 // op).
 #pragma once
 
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 #include "cpu/level/convert.h"
 #include "cpu/level/vector_math.h"
 

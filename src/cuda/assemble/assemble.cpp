@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/assemble/pass/pass_program.h"
 #include "cuda/assemble/products.h"
 #include "cuda/kernel/shares.h"

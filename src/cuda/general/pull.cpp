@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/general/pull_job.h"
 #include "cuda/general/pull_keep.h"
 #include "cuda/general/pull_terms.h"

@@ -1,5 +1,5 @@
 // Jobs of a thread an element, or a vector of neighbours.
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/general/pull_writer.h"
 
 namespace transfuse::cuda {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/general/pull_writer.h"
 #include "transfuse/error.h"
 

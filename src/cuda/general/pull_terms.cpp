@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "graph/interpolation.h"
 
 namespace transfuse::cuda {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/general/whole_source.h"
 
 namespace transfuse::cuda {

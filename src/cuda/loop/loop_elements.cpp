@@ -3,7 +3,7 @@
 // whole sectors of memory.
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/loop/loop_writer.h"
 
 namespace transfuse::cuda {

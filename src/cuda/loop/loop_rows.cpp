@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/kernel/shares.h"
 #include "cuda/loop/loop_writer.h"
 #include "transfuse/error.h"

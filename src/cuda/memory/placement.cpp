@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/memory/buffer_layout.h"
 #include "graph/layout.h"
 #include "transfuse/error.h"

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <set>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/plain/cells_writer.h"
 
 namespace transfuse::cuda {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/swap_ab_shape.h"
 

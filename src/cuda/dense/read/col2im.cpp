@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/dense/schedule/figures.h"
 
 namespace transfuse::cuda {

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/dense/schedule/schedule.h"
 
 namespace transfuse::cuda {

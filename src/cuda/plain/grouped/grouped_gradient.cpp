@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/general/kernel_text.h"
 #include "cuda/plain/grouped/grouped_window.h"
 

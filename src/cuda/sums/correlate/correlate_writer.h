@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/general/kernel_text.h"
 #include "cuda/sums/correlate/correlate_shape.h"
 

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/sums/covariance/covariance_stream.h"
 
 namespace transfuse::cuda {

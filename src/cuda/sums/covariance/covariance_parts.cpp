@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 
 namespace transfuse::cuda {
 

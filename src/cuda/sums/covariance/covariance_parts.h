@@ -9,8 +9,8 @@
 
 #include <functional>
 
-#include "algebra/integer.h"
-#include "algebra/lags.h"
+#include "algebra/lattice/integer.h"
+#include "algebra/lattice/lags.h"
 #include "cuda/general/kernel_text.h"
 #include "cuda/sums/covariance/covariance.h"
 

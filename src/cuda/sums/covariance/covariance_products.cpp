@@ -4,7 +4,7 @@
 // outside is zero. Along h a block stays inside one segment.
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/kernel/product_code.h"
 #include "cuda/sums/covariance/covariance_stream.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 
 namespace transfuse::cuda {
 

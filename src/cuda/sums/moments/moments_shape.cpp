@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "algebra/integer.h"
+#include "algebra/lattice/integer.h"
 #include "cuda/sums/moments/moments_writer.h"
 
 namespace transfuse::cuda {

@@ -1,0 +1,125 @@
+// Input channels that do not vary over the image are taken out of the product:
+//
+//     A(concat(x, e)) = A₁(x) + e·(Σ of the taps of A₂ that an output meets),      e the same on all inputs
+//
+// with one value for each class of outputs that meet the same taps (border.h): a bias of one value a channel where all
+// meet all of them, else a few values at borders. Zeros are left out.
+#include <algorithm>
+
+#include "algebra/rewriter/rule.h"
+#include "algebra/terms/border.h"
+#include "algebra/terms/channelwise.h"
+#include "algebra/terms/terms.h"
+#include "algebra/terms/weights.h"
+
+namespace transfuse {
+
+namespace {
+
+// What v repeats over the image, [N or 1, C, 1…]; −1 where it varies there.
+ValueId repeated(Rewriter& r, ValueId v) {
+    const auto rank = r.rank(v);
+    const Sizes shape = r.shape(v);
+    if (r.is(v, Op::full)) {
+        Sizes one(shape.size(), 1);
+        one[1] = shape[1];
+        return full(r, r.dtype(v), std::move(one), *number(r, v));
+    }
+    if (!r.is(v, Op::expand) || !constant_along(r, r.arg(v), rank, spatial_axes(rank))) return -1;
+    Sizes own, whole(shape.size(), 1);
+    for (int64_t axis = 0; axis < rank; ++axis) own.push_back(extent_on(r, r.arg(v), rank, axis));
+    whole[0] = own[0], whole[1] = shape[1];
+    return expand(r, reshape(r, r.arg(v), std::move(own)), std::move(whole));
+}
+
+bool is_zero(const Rewriter& r, ValueId v) { return number(r, v) == 0.0; }
+
+ValueId channels(Rewriter& r, ValueId w, int64_t from, int64_t to) {
+    if (from == 0 && to == r.shape(w)[1]) return w;
+    return r.add(Op::slice, {w}, {{Key::axis, int64_t{1}}, {Key::start, from}, {Key::end, to}});
+}
+
+ValueId joined(Rewriter& r, const std::vector<ValueId>& pieces) {
+    return pieces.size() == 1 ? pieces[0] : r.add(Op::concat, pieces, {{Key::axis, int64_t{1}}});
+}
+
+ValueId constant_channels(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId x = node.args[0], w = node.args[1];
+    if (r.is_parameter(id) || r.shape(w)[0] != 1 || r.rank(id) < 3) return -1;
+    const bool concat = r.is(x, Op::concat) && r[x].attributes.integer(Key::axis) == 1;
+    const Operands pieces = concat ? r[x].args : Operands{x};
+    const auto constant = [&](ValueId v) {
+        return r.dtype(v) == node.type.dtype &&
+               (r.is(v, Op::full) ||
+                (r.is(v, Op::expand) && constant_along(r, r.arg(v), r.rank(v), spatial_axes(r.rank(v)))));
+    };
+    if (std::none_of(pieces.begin(), pieces.end(), constant)) return -1;
+    const Lattices axes = axes_of(r, id);
+    if (has_long_taps(axes)) return -1;
+    const std::optional<std::vector<TapClasses>> classes = tap_classes(axes);
+    if (!classes) return -1;
+
+    std::vector<ValueId> varying, weights, constants, their_weights;
+    int64_t from = 0, batch = 1;
+    bool parameters = true;
+    for (const ValueId piece : pieces) {
+        const int64_t to = from + r.shape(piece)[1];
+        if (!constant(piece)) {
+            varying.push_back(piece);
+            weights.push_back(channels(r, w, from, to));
+        } else if (const ValueId e = repeated(r, piece); !is_zero(r, e)) {
+            constants.push_back(e);
+            their_weights.push_back(channels(r, w, from, to));
+            batch = std::max(batch, r.shape(e)[0]);
+            parameters = parameters && r.is_parameter(e);
+        }
+        from = to;
+    }
+    const ValueId bias = bias_of(r, id);
+    const DType dtype = node.type.dtype;
+    const bool single = std::all_of(classes->begin(), classes->end(), [](const auto& c) { return c.single(); });
+    // Of 16 bits what is not a bias would be added after the product was rounded.
+    if (is_sixteen_bit(dtype) && !constants.empty() && !(parameters && batch == 1 && single)) return -1;
+    if (std::any_of(constants.begin(), constants.end(), [&](ValueId e) { return r.shape(e)[0] != batch; })) {
+        for (ValueId& e : constants) {
+            Sizes shape = r.shape(e);
+            shape[0] = batch;
+            e = expand(r, e, std::move(shape));
+        }
+    }
+    ValueId u = -1;  // [batch, Cout, classes…]
+    if (!constants.empty()) {
+        const ValueId e = joined(r, constants), v = joined(r, their_weights);
+        Sizes shape = {batch, node.type.shape[1]};
+        shape.insert(shape.end(), r.shape(v).begin() + 3, r.shape(v).end());
+        u = by_class(r, reshape(r, matrix_product(r, unrounded(r, e), unrounded(r, v), batch, 1), std::move(shape)),
+                     *classes);
+    }
+    r.say("channels of ", r[x].type, " that do not vary over the image are ",
+          single ? "a bias" : "a bias and a border");
+    if (varying.empty()) {
+        Sizes along(node.type.shape.size(), 1);
+        along[1] = node.type.shape[1];
+        const DType wider = wide(dtype);
+        if (u < 0) u = full(r, wider, along, 0);
+        if (bias >= 0) u = plus(r, u, reshape(r, cast(r, bias, wider), std::move(along)));
+        u = parameters ? on_outputs(r, u, *classes) : chosen_on_outputs(r, u, *classes);
+        return expand(r, cast(r, u, dtype), node.type.shape);
+    }
+    const ValueId rest = joined(r, varying), own = joined(r, weights);
+    if (u < 0) return lattice(r, rest, own, bias, axes);
+    if (parameters) return batch == 1 ? biased_lattice(r, rest, own, bias, axes, u, *classes) : -1;
+    return plus(r, lattice(r, rest, own, bias, axes), cast(r, chosen_on_outputs(r, u, *classes), dtype));
+}
+
+}  // namespace
+
+std::span<const Rule> constant_channel_rules() {
+    static const std::vector<Rule> rules = {
+        {"constant_channels", Family::compose, {Op::lattice}, constant_channels},
+    };
+    return rules;
+}
+
+}  // namespace transfuse

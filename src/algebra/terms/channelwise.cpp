@@ -1,0 +1,98 @@
+#include "algebra/terms/channelwise.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "algebra/terms/terms.h"
+
+namespace transfuse {
+
+namespace {
+
+// v as the result of one scale or shift; `inner` is what it is applied to.
+std::optional<Channelwise::Link> link(const Rewriter& r, ValueId v, ValueId& inner) {
+    const Node& node = r[v];
+    if (node.op == Op::neg) {
+        inner = node.args[0];
+        return Channelwise::Link{Op::neg, -1, true};
+    }
+    if (node.op != Op::mul && node.op != Op::div && node.op != Op::add && node.op != Op::sub) return std::nullopt;
+    for (const bool left : {true, false}) {
+        const ValueId u = node.args[left ? 0 : 1], operand = node.args[left ? 1 : 0];
+        if (!left && node.op == Op::div) break;
+        if (r[u].type != node.type || !r.is_parameter(operand) || !is_per_channel(r, operand, node.type.shape))
+            continue;
+        inner = u;
+        return Channelwise::Link{node.op, operand, left};
+    }
+    return std::nullopt;
+}
+
+bool has_bias(const Rewriter& r, ValueId y) { return r.is(y, Op::lattice) && bias_of(r, y) >= 0; }
+
+}  // namespace
+
+Channelwise channelwise(const Rewriter& r, ValueId v) {
+    Channelwise result{v, v, {}, true};
+    while (!r.is(result.y, Op::lattice) && r.rank(result.y) >= 2) {
+        ValueId inner = -1;
+        const std::optional<Channelwise::Link> found = link(r, result.y, inner);
+        if (!found || r.is_parameter(inner)) break;
+        result.links.push_back(*found);
+        result.alone = result.alone && r.uses(result.y) == 1;
+        result.y = inner;
+    }
+    result.alone = result.alone && r.uses(result.y) == 1;
+    return result;
+}
+
+bool has_shift(const Rewriter& r, const Channelwise& chain) {
+    return has_bias(r, chain.y) || std::any_of(chain.links.begin(), chain.links.end(), [](const auto& link) {
+               return link.op == Op::add || link.op == Op::sub;
+           });
+}
+
+ScaleAndShift scale_and_shift(Rewriter& r, const Channelwise& chain) {
+    ScaleAndShift result;
+    const Sizes shape = r.shape(chain.v);
+    const DType dtype = wide(r.dtype(chain.v));
+    if (has_bias(r, chain.y)) result.shift = cast(r, bias_of(r, chain.y), dtype);
+    const auto scale = [&](Op op, ValueId by) {
+        if (result.scale < 0)
+            result.scale = op == Op::mul ? by : binary(r, op, full(r, dtype, {}, 1), by);
+        else
+            result.scale = binary(r, op, result.scale, by);
+        if (result.shift >= 0) result.shift = binary(r, op, result.shift, by);
+    };
+    for (size_t i = chain.links.size(); i-- > 0;) {
+        const auto& [op, operand, left] = chain.links[i];
+        if (op == Op::neg) {
+            scale(Op::mul, r.scalar(-1));
+            continue;
+        }
+        ValueId by = channel_vector(r, operand, shape);
+        if (!r.is(by, Op::scalar)) by = cast(r, by, dtype);
+        if (op == Op::mul || op == Op::div) {
+            scale(op, by);
+            continue;
+        }
+        if (op == Op::sub && !left) scale(Op::mul, r.scalar(-1));
+        const ValueId signed_by = op == Op::sub && left ? negate(r, by) : by;
+        result.shift = result.shift < 0 ? signed_by : plus(r, result.shift, signed_by);
+    }
+    if (result.shift >= 0 && r.shape(result.shift) != Sizes{shape[1]})
+        result.shift = expand(r, reshape(r, cast(r, result.shift, dtype), {1}), {shape[1]});
+    return result;
+}
+
+double product_flops(const Lattices& axes, int64_t batch, int64_t in, int64_t out, int64_t groups) {
+    double flops = 2 * static_cast<double>(batch) * static_cast<double>(in * out) / static_cast<double>(groups);
+    for (const Lattice& axis : axes) flops *= static_cast<double>(axis.products());
+    return flops;
+}
+
+bool pays(const Rewriter& r, double together, double weights, double apart) {
+    return !r.heeds_cost() || together + 64 * weights < apart;
+}
+
+}  // namespace transfuse
