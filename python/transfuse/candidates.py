@@ -1,16 +1,18 @@
 """Inductor's own version of a graph, and of each convolution in it, timed beside ours.
 
-A region that Inductor runs faster is left to it. Of one with several convolutions those are left that are faster there together with
-what stands behind them (a norm, an activation), and the region is cut at them. What each takes shows in one run of Inductor's version:
-from the call of a convolution to that of the next. Ours is timed for each such part alone.
+Inductor calls the libraries' convolutions, so it takes no less than they do alone. Where ours is far ahead of these, nothing is
+compiled for comparison. A region that Inductor runs faster is left to it. Of one with several convolutions those are left that are
+faster there together with what stands behind them (a norm, an activation), and the region is cut at them. What each takes shows in one
+run of Inductor's version: from the call of a convolution to that of the next. Ours is timed for each such part alone.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 import time
+from dataclasses import dataclass, replace
 from functools import partial
-from dataclasses import replace
 
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
@@ -18,11 +20,13 @@ from torch.fx import Graph, GraphModule, Interpreter, Node
 from transfuse import made_up, regions
 from transfuse.clock import fastest_on_device, fill_queue, seconds, step
 from transfuse.direct import region_of
+from transfuse.region import Region
 from transfuse.torch_private import FakeTensorMode, TorchDispatchMode, apart_from_dynamo
 from transfuse.translate import value_of
 
 CLEAR = 0.97  # of the time of the best otherwise: what a cut must promise
 RUNS = 5
+BRIEF = (4, 0.05)  # rounds and seconds of what is looked at in passing
 
 
 def version(graph_module: GraphModule, inputs: tuple, settings: dict):
@@ -47,6 +51,42 @@ def problem_of(convolution: Node) -> Problem:
     return problem(*[value_of(operand) for operand in convolution.args[:2]], value_of(convolution))
 
 
+_FORWARD, _BACKWARD = "aten.convolution.", "aten.convolution_backward."
+
+
+class Alone(TorchDispatchMode):
+    """Adds up what the libraries' convolutions take by themselves, in planes or channels last, whichever is faster."""
+
+    def __init__(self):
+        super().__init__()
+        self.known: dict[tuple, float] = {}
+        self.seconds = 0.0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if str(function).startswith((_FORWARD, _BACKWARD)):
+            tensors = [a for a in args if isinstance(a, torch.Tensor)]
+            numbers = [a for a in args if not isinstance(a, torch.Tensor)]
+            key = (function, *[(a.shape, a.stride(), a.dtype) for a in tensors], str(numbers))
+            if key not in self.known:
+                last = [_channels_last(a) if isinstance(a, torch.Tensor) else a for a in args]
+                both = partial(function, *args), partial(function, *last)
+                self.known[key] = min(fastest_on_device(both, tensors[0], *BRIEF))
+            self.seconds += self.known[key]
+        return function(*args, **(kwargs or {}))
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    form = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    return tensor if form is None else tensor.contiguous(memory_format=form)
+
+
+def least(region, leaves: tuple, sizes: tuple) -> float:
+    """Seconds that PyTorch's convolutions take, without anything around them."""
+    with Alone() as seen:
+        step(lambda *given: region.eager(*given, *sizes), leaves)
+    return seen.seconds
+
+
 class Stopwatch(TorchDispatchMode):
     """Notes when convolutions are called, forward and backward."""
 
@@ -63,10 +103,10 @@ class Stopwatch(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = str(function)
-        if not name.startswith(("aten.convolution.", "aten.convolution_backward.")):
+        if not name.startswith((_FORWARD, _BACKWARD)):
             return function(*args, **(kwargs or {}))
         when, result = self.mark(), function(*args, **(kwargs or {}))
-        forward = name.startswith("aten.convolution.")
+        forward = name.startswith(_FORWARD)
         self.marks.append((problem(*args[:2], result) if forward else problem(*args[1:3], args[0]), forward, when))
         return result
 
@@ -161,39 +201,59 @@ def alone(graph_module: GraphModule, nodes: list[Node]) -> GraphModule:
     return GraphModule(graph_module, graph)
 
 
-def question(region, leaves: tuple, sizes: tuple) -> tuple:
-    """Regions of which this is equal take equally long."""
-    layouts = tuple([(leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad) for leaf in leaves])
-    return region.form, layouts, sizes, tuple(region.inputs)
+@dataclass
+class Call:
+    """Of a region in a graph; `wanted`: what gradients may be asked of."""
+
+    region: Region
+    node: Node
+    wanted: set[Node]
+
+    @functools.cached_property
+    def question(self) -> tuple:
+        """Calls of which this is equal take equally long."""
+        forms = [made_up.form(value_of(leaf), leaf in self.wanted) for leaf in self.node.args[: self.region.leaf_count]]
+        sizes = [made_up.hint(value_of(size)) for size in self.node.args[self.region.leaf_count :]]
+        return self.region.form, tuple(forms), tuple(sizes), tuple(self.region.inputs)
+
+    @property
+    def device(self) -> torch.device:
+        return value_of(self.node.args[0]).device
+
+    @property
+    def grad(self) -> bool:
+        return any([leaf in self.wanted for leaf in self.node.args[: self.region.leaf_count]])
+
+    def arguments(self) -> tuple[tuple, tuple]:
+        """Tensors and sizes to try it on."""
+        return made_up.arguments(self.node, self.region.leaf_count, self.wanted)
+
+    def seconds(self) -> float:
+        """Of ours."""
+        leaves, sizes = self.arguments()
+        given, ours = self.region.timed(leaves, sizes, self.region.settled_mode(leaves, sizes, self.grad), self.grad)
+        return fastest_on_device((partial(step, ours, given),), leaves[0])[0]
 
 
-def times_alone(region, graph_module: GraphModule, wants: list[bool], alike: dict[tuple, float]) -> dict[Node, float]:
-    """Seconds that ours takes for each convolution of a region with its part of the chain; no entry where that cannot be taken alone.
-    `alike`: what was timed before."""
+def calls(graph_module: GraphModule, wanted: set[Node]) -> list[Call]:
+    found = [(region_of(graph_module, node), node) for node in graph_module.graph.nodes]
+    return [Call(region, node, wanted) for region, node in found if region is not None]
+
+
+def pieces(region, graph_module: GraphModule, wants: list[bool]) -> dict[Node, list[Call]]:
+    """Of each convolution of a region the calls of ours that compute it with its part of the chain; no entry where that cannot be
+    taken alone."""
     nodes = list(graph_module.graph.nodes)
-    differentiable = made_up.differentiable(nodes, wants)
+    wanted = {node.name for node in made_up.differentiable(nodes, wants)}
     inputs = [node for node in nodes if node.op == "placeholder"]
     parameters = {node.name for i, node in enumerate(inputs) if i not in region.inputs}
     options = replace(
         region.options, never_slower=False, rest="eager", min_block_size=1, require_full_compilation=False
     )
-    found: dict[Node, float] = {}
+    found: dict[Node, list[Call]] = {}
     for convolution, part in parts(graph_module).items():
-        wanted = {node.name for node in differentiable}
         cut = regions.cut(alone(graph_module, part), parameters, options)
-        if any(line.left for line in cut.lines):
-            continue
-        found[convolution] = 0.0
-        for call in cut.graph_module.graph.nodes:
-            own = region_of(cut.graph_module, call)
-            if own is None:
-                continue
-            wants_own = {node for node in call.args if node.name in wanted}
-            leaves, sizes = made_up.arguments(call, own.leaf_count, wants_own)
-            key = question(own, leaves, sizes)
-            if key not in alike:
-                grad = any([leaf.requires_grad for leaf in leaves])
-                given, ours = own.timed(leaves, sizes, own.settled_mode(leaves, sizes, grad), grad)
-                (alike[key],) = fastest_on_device((partial(step, ours, given),), leaves[0])
-            found[convolution] += alike[key]
+        if not any(line.left for line in cut.lines):
+            graph = cut.graph_module
+            found[convolution] = calls(graph, {node for node in graph.graph.nodes if node.name in wanted})
     return found

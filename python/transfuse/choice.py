@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from transfuse import candidates, fallback, inductor, library, made_up, on_disk, regions
+from transfuse.ahead import Ahead
 from transfuse.clock import fastest_on_device, step
-from transfuse.direct import region_of
 from transfuse.precision import allows_tf32
 from transfuse.region import EVEN, Region
 from transfuse.regions import Cut
@@ -121,39 +122,40 @@ def _convolutions(region: Region) -> list[str]:
 
 def _compared(cut: Cut, values, wants, settings, own_memory: bool) -> Chosen:
     nodes = list(cut.graph_module.graph.nodes)
-    differentiable = made_up.differentiable(nodes, wants)
-    found, known, parts = Chosen(), {}, {}
-    for node in nodes:
-        region = region_of(cut.graph_module, node)
-        if region is None:
-            continue
-        leaves, sizes = made_up.arguments(node, region.leaf_count, differentiable)
-        question, names = candidates.question(region, leaves, sizes), _convolutions(region)
-        if question not in known:
-            known[question] = _of_region(region, leaves, sizes, settings, parts)
-        outcome = known[question]
-        found.notes.append(f"{region.name}: {outcome.note}")
+    calls = candidates.calls(cut.graph_module, made_up.differentiable(nodes, wants))
+    contests = _of_regions(list({call.question: call for call in reversed(calls)}.values()), settings)
+    found = Chosen()
+    for call in calls:
+        outcome, names = contests[call.question].outcome, _convolutions(call.region)
+        found.notes.append(f"{call.region.name}: {outcome.note}")
         found.left |= {names[i]: why for i, why in outcome.left.items()}
         found.compared |= {names[i]: times for i, times in outcome.compared.items()}
         found.lean += names if outcome.lean else []
-    if not found.left and not any(line.left for line in cut.lines):
+    rest = any(line.left for line in cut.lines)
+    if not found.left and (not rest or all(contest.far_ahead for contest in contests.values())):
         return found
     names = [name for region in cut.regions for name in _convolutions(region)]
-    alone = cut.again(dict.fromkeys(names, "Inductor alone is faster"))
     ours = cut.again(found.left) if found.left else cut
     if not ours.regions:
         return found
-    graphs = [inductor.with_operators(each.graph_module, wants, own_memory) for each in (ours, alone)]
     try:
         inputs = [_like(value, wanted) for value, wanted in zip(values, wants, strict=True)]
-        calls = [candidates.version(graph, inputs, settings) for graph in graphs]
+        whole = inductor.with_operators(ours.graph_module, wants, own_memory)
+        mine = partial(step, candidates.version(whole, inputs, settings), inputs)
+        if rest or len(calls) > 1:
+            alone = cut.again(dict.fromkeys(names, "Inductor alone is faster"))
+            graph = inductor.with_operators(alone.graph_module, wants, own_memory)
+            theirs = partial(step, candidates.version(graph, inputs, settings), inputs)
+        else:  # which is Inductor's version of the region
+            (call,), (contest,) = calls, contests.values()
+            theirs = partial(step, contest.theirs, call.arguments()[0])
         like = next(a for a in inputs if isinstance(a, torch.Tensor))
-        mine, theirs = fastest_on_device([lambda call=call: step(call, inputs) for call in calls], like)
+        times = fastest_on_device((mine, theirs), like)
     except Exception as error:  # made-up inputs may be none that it takes
         found.notes.append(f"the whole: not compared ({fallback.first_line(error)})")
         return found
-    found.notes.append(f"the whole: with ours {_ms(mine)}, Inductor alone {_ms(theirs)}")
-    if mine > EVEN * theirs:
+    found.notes.append(f"the whole: with ours {_ms(times[0])}, Inductor alone {_ms(times[1])}")
+    if times[0] > EVEN * times[1]:
         found.left = dict.fromkeys(names, "Inductor alone is faster")
     return found
 
@@ -172,47 +174,132 @@ class Outcome:
     lean: bool = False
 
 
-def _of_region(region: Region, leaves: tuple, sizes: tuple, settings: dict, parts: dict) -> Outcome:
-    """Ours and Inductor's version, and where neither is far ahead of each of its convolutions. `parts`: what was timed of such before."""
-    every = range(len(_convolutions(region)))
-    try:
-        theirs = candidates.version(inductor.plain(region, sizes), leaves, settings)
-    except Exception as error:  # what Inductor says of it is told where the graph is compiled
-        return Outcome(f"Inductor's version could not be made ({fallback.first_line(error)})")
-    choice = region.beside(theirs, leaves, sizes)
-    if choice is None:
-        return Outcome("ours cannot run", dict.fromkeys(every, "ours cannot run"))
-    outcome = Outcome(f"ours {_ms(choice.ours)}, Inductor's {_ms(choice.pytorch)}", lean=choice.lean)
-    if choice.needs_more_memory:
-        outcome.note += ", ours needs more memory"
-    left, mixed = set(), float("inf")
-    if len(every) > 1 and not (choice.takes_ours and choice.ours < FAR * choice.pytorch):
+def _of_regions(calls: list[candidates.Call], settings: dict) -> dict[tuple, Contest]:
+    """Of calls that all differ: by their questions. What several take long to compile is compiled side by side."""
+    contests = [Contest(call, settings) for call in calls]
+    seconds: dict[tuple, float] = {}
+    with Ahead() as ahead:
+        for contest in contests:
+            ahead.begin(contest.call)
+        ahead.wait()
+        for contest in contests:
+            contest.look()
+        doubtful = [contest for contest in contests if not contest.settled]
+        for contest in doubtful:
+            if contest.behind:
+                contest.cut(ahead)
+            contest.compile()
+        ahead.wait()
+        for contest in doubtful:
+            contest.compare()
+        for contest in doubtful:
+            if not contest.settled:
+                contest.cut(ahead)
+        ahead.wait()
+        for contest in doubtful:
+            contest.choose(seconds)
+    return {contest.call.question: contest for contest in contests}
+
+
+class Contest:
+    """Ours beside Inductor's, for a region."""
+
+    def __init__(self, call: candidates.Call, settings: dict):
+        self.call, self.settings = call, settings
+        self.region, self.count = call.region, len(_convolutions(call.region))
+        self.outcome = Outcome()
+        self.settled = self.far_ahead = self.behind = False
+        self.theirs = None  # Inductor's version
+        self.graph: GraphModule | None = None
+        self.pieces: dict[Node, list[candidates.Call]] | None = None
+
+    def look(self) -> None:
+        """How ours stands beside PyTorch's convolutions, less than which Inductor's version cannot take. (Where it is to look for
+        kernels of its own, it may.)"""
+        leaves, sizes = self.call.arguments()
         try:
-            left, mixed = _cheapest(region, theirs, leaves, sizes, parts, outcome)
+            least = 0.0 if self.settings.get("max_autotune") else candidates.least(self.region, leaves, sizes)
+        except Exception:  # Inductor says what is wrong
+            least = 0.0
+        choice = self.region.beside(least, leaves, sizes)
+        if choice is None:
+            self.outcome = Outcome("ours cannot run", dict.fromkeys(range(self.count), "ours cannot run"))
+            self.settled = True
+            return
+        self.outcome = Outcome(f"ours {_ms(choice.ours)}, PyTorch's convolutions alone {_ms(least)}", lean=choice.lean)
+        self.settled = self.far_ahead = choice.takes_ours and choice.ours < FAR * least
+        self.behind = choice.ours > least > 0
+
+    def cut(self, ahead: Ahead) -> None:
+        """Ours for each convolution alone."""
+        if self.pieces is not None or self.count < 2:
+            return
+        leaves, sizes = self.call.arguments()
+        try:
+            self.graph = candidates.with_values(self.region, leaves, sizes)
+            self.pieces = candidates.pieces(self.region, self.graph, [leaf.requires_grad for leaf in leaves])
+        except Exception as error:
+            self.outcome.note += f", its convolutions cannot be compared ({fallback.first_line(error)})"
+            self.pieces = {}
+        for piece in {piece.question: piece for of_one in self.pieces.values() for piece in of_one}.values():
+            ahead.begin(piece)
+
+    def compile(self) -> None:
+        leaves, sizes = self.call.arguments()
+        try:
+            self.theirs = candidates.version(inductor.plain(self.region, sizes), leaves, self.settings)
+        except Exception as error:  # what Inductor says of it is told where the graph is compiled
+            self.outcome = Outcome(f"Inductor's version could not be made ({fallback.first_line(error)})")
+            self.settled = True
+
+    def compare(self) -> None:
+        if self.settled:
+            return
+        leaves, sizes = self.call.arguments()
+        choice = self.choice = self.region.beside(self.theirs, leaves, sizes)
+        if choice is None:
+            self.outcome = Outcome("ours cannot run", dict.fromkeys(range(self.count), "ours cannot run"))
+        else:
+            note = f"ours {_ms(choice.ours)}, Inductor's {_ms(choice.pytorch)}"
+            note += ", ours needs more memory" if choice.needs_more_memory else ""
+            self.outcome = Outcome(note, lean=choice.lean)
+            if not choice.takes_ours:
+                self.outcome.left = dict.fromkeys(range(self.count), f"of its region {note}")
+        ahead = choice is not None and choice.takes_ours and choice.ours < FAR * choice.pytorch
+        self.settled = choice is None or self.count < 2 or ahead
+
+    def choose(self, seconds: dict[tuple, float]) -> None:
+        """Which convolutions are left. `seconds`: what was timed of pieces, by their questions."""
+        if self.settled or not self.pieces:
+            return
+        outcome, choice = self.outcome, self.choice
+        try:
+            left, mixed = self._cheapest(seconds)
         except Exception as error:
             outcome.note += f", its convolutions were not compared ({fallback.first_line(error)})"
-    best = min(choice.ours, choice.pytorch) if not choice.needs_more_memory else choice.pytorch
-    if 0 < len(left) < len(every) and mixed < candidates.CLEAR * best:
-        outcome.left = dict.fromkeys(left, "Inductor is faster")
-    elif not choice.takes_ours:
-        outcome.left = dict.fromkeys(every, f"of its region {outcome.note}")
-    return outcome
+            return
+        best = min(choice.ours, choice.pytorch) if not choice.needs_more_memory else choice.pytorch
+        if 0 < len(left) < self.count and mixed < candidates.CLEAR * best:
+            outcome.left = dict.fromkeys(left, "Inductor is faster")
 
-
-def _cheapest(region: Region, theirs, leaves, sizes, parts: dict, outcome: Outcome) -> tuple[set[int], float]:
-    """The convolutions that Inductor runs faster with what stands behind them; the seconds of the faster of both for all of them."""
-    graph = candidates.with_values(region, leaves, sizes)
-    spans = candidates.spans(theirs, leaves, leaves[0])
-    ours = candidates.times_alone(region, graph, [leaf.requires_grad for leaf in leaves], parts)
-    left, total = set(), 0.0
-    for i, node in enumerate(filter(regions.is_convolution, graph.graph.nodes)):
-        there, here = spans.get(candidates.problem_of(node), float("inf")), ours.get(node, float("inf"))
-        total += min(here, there)
-        outcome.compared[i] = f"ours {_ms(here)}, Inductor's {_ms(there)}"
-        if there < candidates.CLEAR * here:
-            left.add(i)
-    outcome.note += f", the faster of both for each convolution {_ms(total)}"
-    return left, total
+    def _cheapest(self, seconds: dict[tuple, float]) -> tuple[set[int], float]:
+        """The convolutions that Inductor runs faster with what stands behind them; the seconds of the faster of both for all of them."""
+        leaves, _ = self.call.arguments()
+        spans = candidates.spans(self.theirs, leaves, leaves[0])
+        left, total = set(), 0.0
+        for i, node in enumerate(filter(regions.is_convolution, self.graph.graph.nodes)):
+            there, here = spans.get(candidates.problem_of(node), float("inf")), float("inf")
+            if node in self.pieces:
+                for piece in self.pieces[node]:
+                    if piece.question not in seconds:
+                        seconds[piece.question] = piece.seconds()
+                here = sum([seconds[piece.question] for piece in self.pieces[node]])
+            total += min(here, there)
+            self.outcome.compared[i] = f"ours {_ms(here)}, Inductor's {_ms(there)}"
+            if there < candidates.CLEAR * here:
+                left.add(i)
+        self.outcome.note += f", the faster of both for each convolution {_ms(total)}"
+        return left, total
 
 
 def _ms(seconds: float) -> str:

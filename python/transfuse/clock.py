@@ -10,6 +10,7 @@ from transfuse.torch_private import cuda_sleep
 
 ROUNDS, ROUND_SECONDS = 4, 3e-3
 MORE_ROUNDS = 12
+MOST_SECONDS = 0.6
 CLEAR = (2.0, 1.3)  # times that lie so far apart after one round, and after two, are not measured further
 CYCLES, MOST_AHEAD = 2e9, 50e-3  # of a GPU in a second; seconds
 
@@ -40,7 +41,7 @@ def fastest(calls, like: torch.Tensor) -> list[float]:
     return _in_turns(took, counts)
 
 
-def fastest_on_device(calls, like: torch.Tensor) -> list[float]:
+def fastest_on_device(calls, like: torch.Tensor, rounds: int = MORE_ROUNDS, most: float = MOST_SECONDS) -> list[float]:
     """The least of a call's times on the device alone, as in a graph where calls do not wait for the host; in more rounds, for what is
     chosen once for all processes."""
     for call in calls:
@@ -58,16 +59,18 @@ def fastest_on_device(calls, like: torch.Tensor) -> list[float]:
         end.synchronize()
         return begin.elapsed_time(end) / 1e3
 
-    return _in_turns(took, [1] * len(calls), MORE_ROUNDS, ())
+    return _in_turns(took, [1] * len(calls), rounds, (), most)
 
 
-def _in_turns(took, counts: list[int], rounds: int = ROUNDS, clear: tuple = CLEAR) -> list[float]:
+def _in_turns(
+    took, counts: list[int], rounds: int = ROUNDS, clear: tuple = CLEAR, most: float = MOST_SECONDS
+) -> list[float]:
     best, spent = [float("inf")] * len(counts), 0.0
     for number in range(rounds):
         for i, count in enumerate(counts):
             best[i] = min(best[i], one := took(i))
             spent += one * count
-        if spent > 0.6 or (number < len(clear) and max(best) > clear[number] * min(best)):
+        if spent > most or (number < len(clear) and max(best) > clear[number] * min(best)):
             break
     return best
 

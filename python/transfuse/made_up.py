@@ -40,5 +40,11 @@ def tensor(value: torch.Tensor, wanted: bool = False) -> torch.Tensor:
     return made.requires_grad_(wanted)
 
 
+def form(value: torch.Tensor, wanted: bool) -> tuple:
+    """All of a tensor that times depend on."""
+    sizes, strides = (tuple([hint(n) for n in numbers]) for numbers in (value.shape, value.stride()))
+    return sizes, strides, value.dtype, value.device, wanted
+
+
 def hint(number) -> int:
     return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)

@@ -272,13 +272,14 @@ class Region:
             self.failed(error)
         return self.failure is None
 
-    def beside(self, compiled, leaves: tuple, sizes: tuple) -> Choice | None:
-        """Ours and Inductor's version, timed on tensors like those of a compiled graph's calls; None where ours cannot run."""
+    def beside(self, rival, leaves: tuple, sizes: tuple) -> Choice | None:
+        """Ours and Inductor's version, or the seconds that it takes at least, on tensors like those of a compiled graph's calls; None
+        where ours cannot run."""
         grad = any([leaf.requires_grad for leaf in leaves])
         try:
             mode = self.settled_mode(leaves, sizes, grad)
             key = self.key(self.call_mode(leaves[0], grad), leaves, sizes)
-            choice = self.choices[key] = self.weigh(leaves, sizes, mode, grad, compiled)
+            choice = self.choices[key] = self.weigh(leaves, sizes, mode, grad, rival)
         except RuntimeError as error:
             self.failed(error)
             return None
@@ -351,22 +352,25 @@ class Region:
         self.choices[key] = choice
         return choice
 
-    def weigh(self, leaves: tuple, sizes: tuple, mode: int, grad: bool, compiled=None) -> Choice:
+    def weigh(self, leaves: tuple, sizes: tuple, mode: int, grad: bool, rival=None) -> Choice:
         with unseen():
-            choice = self.measure(leaves, sizes, mode, grad, compiled)
+            choice = self.measure(leaves, sizes, mode, grad, rival)
             if choice.needs_more_memory and self.on_cuda:
-                lean = self.measure(leaves, sizes, mode | library.LEAN, grad, compiled)
+                lean = self.measure(leaves, sizes, mode | library.LEAN, grad, rival)
                 if lean.takes_ours:
                     choice = replace(lean, lean=True)
         return choice
 
-    def measure(self, leaves: tuple, sizes: tuple, mode: int, grad: bool, compiled=None) -> Choice:
-        """PyTorch's own way is a candidate: a few calls of each decide, on the tensors at hand. `compiled`: that way as Inductor made
-        it, beside which the device's time counts."""
+    def measure(self, leaves: tuple, sizes: tuple, mode: int, grad: bool, rival=None) -> Choice:
+        """PyTorch's own way is a candidate: a few calls of each decide, on the tensors at hand. `rival`: that way as Inductor made it,
+        beside which the device's time counts, or its seconds."""
         own, ours = self.timed(leaves, sizes, mode, grad)
-        pytorch = compiled or (lambda *leaves: self.eager(*leaves, *sizes))
-        clock = fastest_on_device if compiled else fastest
-        times = clock((lambda: step(ours, own), lambda: step(pytorch, own)), leaves[0])
+        pytorch = rival if callable(rival) else lambda *leaves: self.eager(*leaves, *sizes)
+        calls = (lambda: step(ours, own), lambda: step(pytorch, own))
+        if isinstance(rival, float):
+            times = (*fastest_on_device(calls[:1], leaves[0]), rival)
+        else:
+            times = (fastest_on_device if rival else fastest)(calls, leaves[0])
         wanted = [i for i, leaf in enumerate(own) if leaf.requires_grad]
         theirs = peak_of(self.eager, own, sizes, wanted)
         if theirs is None:

@@ -207,8 +207,10 @@ def test_where_inductor_is_faster_it_has_all(monkeypatch):
     assert seen == [] and transfuse.report(ours).taken == 0
 
 
-def timed(monkeypatch, seconds):
-    """Clocks that say so of two calls side by side, and of each convolution of ours; Inductor's take a second each."""
+def timed(monkeypatch, seconds, least=0.0):
+    """Clocks that say so of two calls side by side, and of ours alone; Inductor's convolutions take a second each with what is behind
+    them, and so long in all by themselves."""
+    monkeypatch.setattr(candidates, "least", lambda *a: least)
     for owner in (candidates, choice, region):
         monkeypatch.setattr(owner, "fastest_on_device", lambda calls, like: seconds(len(calls)))
     monkeypatch.setattr(region.Region, "bytes", lambda *a: 0)
@@ -219,7 +221,7 @@ def timed(monkeypatch, seconds):
 def test_a_region_is_cut_at_a_convolution_that_is_faster_in_inductor(training, monkeypatch, tmp_path):
     """Ours takes half a second for the first convolution, and four for the second one; Inductor a second for each, and for its backward."""
     monkeypatch.setenv("TRANSFUSE_CACHE_DIR", str(tmp_path))
-    own = iter([0.5, 4.0])
+    own = iter([8.0, 0.5, 4.0])  # the region, and each convolution
     timed(monkeypatch, lambda count: [next(own)] if count == 1 else [8.0, 9.0])
     model, x = Network().train(training), torch.randn(2, 3, 5, 6)
     plain, seen = copy.deepcopy(model).double(), called(monkeypatch)
@@ -242,6 +244,31 @@ def test_a_region_is_cut_at_a_convolution_that_is_faster_in_inductor(training, m
     with torch.set_grad_enabled(training):
         again(x.requires_grad_(training))
     assert [line.taken for line in transfuse.report(again).graphs[-1].lines] == [line.taken for line in graph.lines]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_far_ahead_of_pytorchs_convolutions_nothing_is_compiled_to_compare(training, monkeypatch, tmp_path):
+    monkeypatch.setenv("TRANSFUSE_CACHE_DIR", str(tmp_path))
+    timed(monkeypatch, lambda count: [1.0] * count, least=2.0)
+    monkeypatch.setattr(candidates, "version", None)
+    model, x = Network().train(training), torch.randn(2, 3, 5, 6)
+    plain, ours = copy.deepcopy(model).double(), torch.compile(model, backend="transfuse")
+    with torch.set_grad_enabled(training):
+        assert_same(ours, plain, x, training)
+    assert transfuse.report(ours).graphs[0].notes == ["region_0: ours 1e+03 ms, PyTorch's convolutions alone 2e+03 ms"]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_pytorchs_convolutions_alone(wanted, monkeypatch):
+    """Each problem is timed once, in planes and channels last; it counts as often as it is met, and backward, too."""
+    asked = []
+    monkeypatch.setattr(candidates, "fastest_on_device", lambda calls, like, *_: [asked.append(like.shape) or 3.0, 1.0])
+    model = nn.Sequential(*[nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()) for _ in range(3)])
+    x = torch.randn(2, 4, 6, 6, requires_grad=wanted)
+    (region,) = transfuse.optimize(model, (x,))._transfuse.captures.popitem()[1][0].cut.regions
+    leaves = [x, *model.parameters()]
+    seconds = candidates.least(region, tuple([leaf.detach().requires_grad_(wanted) for leaf in leaves]), ())
+    assert seconds == 3 * (1 + wanted) and len(asked) == 1 + wanted
 
 
 def test_blocks_that_are_alike_are_compared_once(monkeypatch, tmp_path):
