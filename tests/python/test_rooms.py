@@ -1,37 +1,45 @@
-"""The rooms of the CUDA engine: includes run one way, down the table of docs/design/cuda.md."""
+"""The rooms of src/algebra and of the engines: includes run one way, down the tables of docs/design."""
 
 import re
 from pathlib import Path
 
+import pytest
+
 root = Path(__file__).resolve().parents[2]
+TABLES = {"algebra": "algebra.md", "cpu": "engines.md", "cuda": "cuda.md"}
 
 
-def rows() -> list[list[str]]:
+def rows(page: str) -> list[list[str]]:
     """The table's first column: rooms that use none of those below."""
-    text = (root / "docs/design/cuda.md").read_text()
+    text = (root / "docs/design" / page).read_text()
     table = text.partition("| room | what it is for |")[2].partition("\n\n")[0]
-    return [re.findall(r"`([a-z_/]+)/`", line.split("|")[1]) for line in table.splitlines() if "`" in line]
+    return [re.findall(r"`([a-z_0-9/]+)/`", line.split("|")[1]) for line in table.splitlines() if "`" in line]
 
 
-def room_of(file: str, rooms: dict[str, int]) -> str:
+def room_of(house: str, file: str, rooms: dict[str, int]) -> str:
     """The innermost that the table names."""
     folder = file.rpartition("/")[0]
     while folder not in rooms:
-        assert "/" in folder, f"src/cuda/{file} stands in no room of docs/design/cuda.md"
+        assert "/" in folder, f"src/{house}/{file} stands in no room of docs/design/{TABLES[house]}"
         folder = folder.rpartition("/")[0]
     return folder
 
 
-def test_includes_run_one_way():
-    rooms = {room: i for i, row in enumerate(rows()) for room in row}
+@pytest.mark.parametrize("house", TABLES)
+def test_includes_run_one_way(house):
+    table = rows(TABLES[house])
+    rooms = {room: i for i, row in enumerate(table) for room in row}
+    assert len(rooms) == sum(map(len, table)), "a room stands twice in the table"
+    missing = [room for room in rooms if not (root / "src" / house / room).is_dir()]
+    assert not missing, f"docs/design/{TABLES[house]} names rooms that are not there: {missing}"
     arrows: dict[tuple[str, str], list[str]] = {}
-    for path in sorted((root / "src/cuda").rglob("*")):
+    for path in sorted((root / "src" / house).rglob("*")):
         if path.suffix not in (".h", ".cpp"):
             continue
-        file = str(path.relative_to(root / "src/cuda"))
-        for included in re.findall(r'#include "cuda/([^"]+)"', path.read_text()):
-            pair = room_of(file, rooms), room_of(included, rooms)
-            arrows.setdefault(pair, []).append(f"{file} includes {included}")
+        file = str(path.relative_to(root / "src" / house))
+        room = room_of(house, file, rooms)
+        for included in re.findall(rf'#include "{house}/([^"]+)"', path.read_text()):
+            arrows.setdefault((room, room_of(house, included, rooms)), []).append(f"{file} includes {included}")
     assert len(arrows) > len(rooms), "there is nothing to look at"
     for (room, used), files in sorted(arrows.items(), key=lambda arrow: (rooms[arrow[0][0]], rooms[arrow[0][1]])):
         if room != used:

@@ -7,7 +7,7 @@
 // meet the same taps (border.h): a bias where there is one class, else an image without a batch.
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/convolutions/rules.h"
 #include "algebra/terms/border.h"
 #include "algebra/terms/channelwise.h"
 #include "algebra/terms/terms.h"

@@ -1,8 +1,8 @@
 // Pools, upsamplings, slices and zero padding become part of the lattice next to them.
 #include <algorithm>
 
+#include "algebra/convolutions/rules.h"
 #include "algebra/reductions/collapse.h"
-#include "algebra/rewriter/rule.h"
 #include "algebra/terms/terms.h"
 #include "graph/infer.h"
 

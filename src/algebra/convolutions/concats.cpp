@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "algebra/convolutions/rules.h"
 #include "algebra/lattice/aligned.h"
-#include "algebra/rewriter/rule.h"
 #include "algebra/terms/channelwise.h"
 #include "algebra/terms/terms.h"
 #include "algebra/terms/weights.h"

@@ -6,7 +6,7 @@
 // meet all of them, else a few values at borders. Zeros are left out.
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/convolutions/rules.h"
 #include "algebra/terms/border.h"
 #include "algebra/terms/channelwise.h"
 #include "algebra/terms/terms.h"

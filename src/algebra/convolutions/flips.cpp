@@ -4,7 +4,7 @@
 //     down·o' + up·(I − 1) + dil·(K − 1) − down·(O − 1) − offset = up·i' + dil·k'
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/convolutions/rules.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

@@ -1,7 +1,7 @@
 // Scale and shift chains fold into the weights and the bias of a lattice convolution.
 //
 // The output channels of w are axis 2 *within their group*, so a per-channel scale [C] meets w as [G, 1, Cout/G, 1…].
-#include "algebra/rewriter/rule.h"
+#include "algebra/convolutions/rules.h"
 #include "algebra/terms/terms.h"
 #include "algebra/terms/weights.h"
 

@@ -3,7 +3,7 @@
 // stored.
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/convolutions/rules.h"
 #include "algebra/terms/terms.h"
 #include "graph/infer.h"
 

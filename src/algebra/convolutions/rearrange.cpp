@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/convolutions/rules.h"
 #include "algebra/terms/border.h"
 #include "algebra/terms/channelwise.h"
 #include "algebra/terms/rearrangement.h"

@@ -10,8 +10,8 @@
 #include <optional>
 #include <tuple>
 
+#include "algebra/convolutions/rules.h"
 #include "algebra/lattice/aligned.h"
-#include "algebra/rewriter/rule.h"
 #include "algebra/terms/channelwise.h"
 #include "algebra/terms/terms.h"
 #include "algebra/terms/weights.h"

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "algebra/derivation/rules.h"
 #include "algebra/rewriter/cost.h"
-#include "algebra/rewriter/rule.h"
+#include "algebra/rewriter/rewriter.h"
 #include "transfuse/error.h"
 
 namespace transfuse {
@@ -279,48 +280,6 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     if (sums(other.rewritten) || convolutions(other.rewritten) > convolutions(graph)) return derivation;
     if (thickness(other.rewritten) < options.prices.stored_from) return derivation;
     return objective(other.rewritten) <= objective(derivation.rewritten) ? other : derivation;
-}
-
-const std::vector<const Rule*>& all_rules() {
-    static const std::vector<const Rule*> rules = [] {
-        std::vector<const Rule*> list;
-        for (auto table : {simplify_rules(),
-                           shape_rules(),
-                           expand_pointwise_rules(),
-                           expand_conv_rules(),
-                           expand_pool_rules(),
-                           expand_interpolate_rules(),
-                           expand_norm_rules(),
-                           constant_rules(),
-                           constant_channel_rules(),
-                           compose_rules(),
-                           sequence_rules(),
-                           fold_rules(),
-                           sum_rules(),
-                           concat_rules(),
-                           centred_rules(),
-                           collapse_rules(),
-                           box_rules(),
-                           reduction_rules(),
-                           cancel_rules(),
-                           monotone_rules(),
-                           statistics_rules(),
-                           gate_rules(),
-                           rearrange_rules(),
-                           flip_rules(),
-                           permutation_rules(),
-                           finish_rules()})
-            for (const Rule& rule : table) list.push_back(&rule);
-        return list;
-    }();
-    return rules;
-}
-
-std::vector<std::string> rule_names() {
-    std::vector<std::string> names;
-    for (const Rule* rule : all_rules())
-        if (std::find(names.begin(), names.end(), rule->name) == names.end()) names.emplace_back(rule->name);
-    return names;
 }
 
 }  // namespace transfuse

@@ -1,7 +1,7 @@
 // Convolutions, transposed convolutions and nearest upsampling as lattice convolutions.
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/expand/rules.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

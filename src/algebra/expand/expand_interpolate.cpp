@@ -13,7 +13,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/expand/rules.h"
 #include "algebra/terms/border.h"
 #include "algebra/terms/terms.h"
 #include "graph/interpolation.h"

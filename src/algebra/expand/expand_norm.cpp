@@ -1,6 +1,6 @@
 // Norms as reductions and pointwise ops. 16-bit values are normalised in f32, as PyTorch does.
+#include "algebra/expand/rules.h"
 #include "algebra/reductions/collapse.h"
-#include "algebra/rewriter/rule.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

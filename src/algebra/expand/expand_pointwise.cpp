@@ -1,5 +1,5 @@
 // Ops that are others in disguise: identity, hardtanh, softmax, weight_norm.
-#include "algebra/rewriter/rule.h"
+#include "algebra/expand/rules.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

@@ -1,7 +1,7 @@
 // Average pools as depthwise lattice convolutions, adaptive pools as plain ones, pools of everything as reductions.
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/expand/rules.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

@@ -1,6 +1,6 @@
 // What a subtraction takes away again. After a mean has moved through a chain of scales and shifts, x − mean(x) is a
 // difference of two chains with the same constants: shifts cancel, scales factor out.
-#include "algebra/rewriter/rule.h"
+#include "algebra/reductions/rules.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/reductions/rules.h"
 #include "algebra/terms/affine.h"
 #include "algebra/terms/terms.h"
 #include "algebra/terms/weights.h"

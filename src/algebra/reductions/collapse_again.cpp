@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "algebra/reductions/collapse.h"
-#include "algebra/rewriter/rule.h"
+#include "algebra/reductions/rules.h"
 #include "algebra/terms/terms.h"
 #include "algebra/terms/weights.h"
 

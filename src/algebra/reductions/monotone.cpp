@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
-#include "algebra/rewriter/rule.h"
+#include "algebra/reductions/rules.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

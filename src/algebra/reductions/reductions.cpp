@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "algebra/reductions/collapse.h"
-#include "algebra/rewriter/rule.h"
+#include "algebra/reductions/rules.h"
 #include "algebra/terms/affine.h"
 #include "algebra/terms/blocks.h"
 #include "algebra/terms/terms.h"

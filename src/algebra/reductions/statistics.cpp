@@ -3,7 +3,7 @@
 
 #include "algebra/lattice/lags.h"
 #include "algebra/reductions/collapse.h"
-#include "algebra/rewriter/rule.h"
+#include "algebra/reductions/rules.h"
 #include "algebra/terms/affine.h"
 #include "algebra/terms/terms.h"
 

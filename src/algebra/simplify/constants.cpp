@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/simplify/rules.h"
 #include "algebra/terms/terms.h"
 
 namespace transfuse {

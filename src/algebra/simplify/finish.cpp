@@ -2,7 +2,7 @@
 // depth was reduced away is a 2-d one.
 #include <algorithm>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/simplify/rules.h"
 #include "algebra/terms/blocks.h"
 #include "algebra/terms/terms.h"
 
@@ -110,17 +110,6 @@ ValueId drop_trivial_axes(Rewriter& r, ValueId id) {
 }
 
 }  // namespace
-
-const std::vector<Op>& elementwise_ops() {
-    static const std::vector<Op> ops = [] {
-        std::vector<Op> list;
-        for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op)
-            list.push_back(static_cast<Op>(op));
-        list.insert(list.end(), {Op::cast, Op::detach});
-        return list;
-    }();
-    return ops;
-}
 
 std::span<const Rule> finish_rules() {
     static const std::vector<Rule> rules = {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "algebra/rewriter/rule.h"
+#include "algebra/simplify/rules.h"
 #include "algebra/terms/terms.h"
 #include "graph/pointwise.h"
 

@@ -17,6 +17,17 @@ bool leaves_type(const Rewriter& r, ValueId a, ValueId b) { return r.is(b, Op::s
 
 }  // namespace
 
+const std::vector<Op>& elementwise_ops() {
+    static const std::vector<Op> ops = [] {
+        std::vector<Op> list;
+        for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op)
+            list.push_back(static_cast<Op>(op));
+        list.insert(list.end(), {Op::cast, Op::detach});
+        return list;
+    }();
+    return ops;
+}
+
 ValueId unary(Rewriter& r, Op op, ValueId x, Attributes attributes) { return r.add(op, {x}, std::move(attributes)); }
 
 ValueId binary(Rewriter& r, Op op, ValueId a, ValueId b) { return r.add(op, {a, b}); }

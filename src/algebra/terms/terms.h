@@ -31,6 +31,7 @@ bool is_identity(const std::vector<double>& matrix, int64_t rows, int64_t column
 ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias_or_minus_one, const Lattices& axes);
 
 // --- looking --------------------------------------------------------------------------------------------------------
+const std::vector<Op>& elementwise_ops();  // those that work element by element, cast and detach among them
 Lattices axes_of(const Rewriter& r, ValueId lattice);
 ValueId bias_of(const Rewriter& r, ValueId lattice);          // −1: none
 std::optional<double> number(const Rewriter& r, ValueId id);  // a scalar, or a tensor filled with one number
