@@ -23,7 +23,8 @@ def first_call(row: str) -> dict:
 
     import transfuse
     from overhead import only_region
-    from transfuse import library, problem
+    from transfuse import problem
+    from transfuse.native import library
 
     reference = problem.load(Path(__file__).parent / "models" / f"{row}.py")
     model, inputs = reference.model(device="cuda"), reference.inputs(device="cuda")

@@ -22,7 +22,8 @@ import torch
 from torch import nn
 
 import transfuse
-from transfuse import library, problem
+from transfuse import problem
+from transfuse.native import library
 
 
 def microseconds(call, calls=300, batches=60) -> float:

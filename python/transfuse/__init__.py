@@ -3,7 +3,7 @@
 import sys
 
 from transfuse import backend, nn
-from transfuse.library import CompileError
+from transfuse.native.library import CompileError
 from transfuse.optimize import optimize
 from transfuse.report import explain, report
 

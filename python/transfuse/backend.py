@@ -11,14 +11,16 @@ import torch
 from torch import nn
 from torch.fx import Graph
 
-from transfuse import choice, fallback, inductor, library
-from transfuse.account import Report, graph_report
-from transfuse.direct import direct
+from transfuse import fallback
+from transfuse.choose import choice, inductor
+from transfuse.cut.account import Report, graph_report
+from transfuse.cut.regions import Cut, cut
+from transfuse.native import library
 from transfuse.options import Options
-from transfuse.regions import Cut, cut
-from transfuse.translate import Unsupported
-from transfuse.versions import untested
-from transfuse.torch_private import (
+from transfuse.pytorch.versions import untested
+from transfuse.run.direct import direct
+from transfuse.translate.table import Unsupported
+from transfuse.pytorch.torch_private import (
     FUNCTORCH,
     FakeTensor,
     HigherOrderOperator,

@@ -188,7 +188,7 @@ def collect_env(words: list[str]) -> int:
     import torch
 
     import transfuse
-    from transfuse import library
+    from transfuse.native import library
 
     lines = {
         "transfuse": transfuse.__version__,
@@ -324,7 +324,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         return command(words[1:])
     except Exception as error:
-        from transfuse.library import CompileError
+        from transfuse.native.library import CompileError
         from transfuse.problem import ProblemError
 
         if isinstance(error, (ProblemError, CompileError)):

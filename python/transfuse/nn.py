@@ -7,10 +7,10 @@ import functools
 import torch
 from torch import nn
 
-from transfuse import library
-from transfuse.region import Region
+from transfuse.native import library
 from transfuse.options import Options
-from transfuse.torch_private import forward_ad, functorch_stack, is_tracing
+from transfuse.pytorch.torch_private import forward_ad, functorch_stack, is_tracing
+from transfuse.run.region import Region
 
 
 class _Eager(nn.Module):

@@ -8,13 +8,14 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 
-from transfuse import fallback, trials
-from transfuse.account import Report, graph_report
-from transfuse.derived import derive
-from transfuse.dispatch import forward, prepare, refuse, traced
+from transfuse import fallback
+from transfuse.calls.dispatch import forward, prepare, refuse, traced
+from transfuse.calls.remembered import State
+from transfuse.capture.derived import derive
+from transfuse.capture.views import bare
+from transfuse.cut.account import Report, graph_report
 from transfuse.options import Options
-from transfuse.remembered import State
-from transfuse.views import bare
+from transfuse.pytorch import trials
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from transfuse.torch_private import OpOverload, OpOverloadPacket
+from transfuse.pytorch.torch_private import OpOverload, OpOverloadPacket
 
 
 @dataclass

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from transfuse import backend, library
-from transfuse.account import Report
+from transfuse import backend
+from transfuse.calls.remembered import State
+from transfuse.cut.account import Report
+from transfuse.native import library
 from transfuse.optimize import account, arguments, is_optimized, optimize
-from transfuse.remembered import State
-from transfuse.torch_private import is_compiled
+from transfuse.pytorch.torch_private import is_compiled
 
 
 def report(model: nn.Module) -> Report:

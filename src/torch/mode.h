@@ -1,4 +1,4 @@
-// The bits of the operators' `mode` argument; python/transfuse/library.py holds the same.
+// The bits of the operators' `mode` argument; python/transfuse/native/library.py holds the same.
 #pragma once
 
 #include <cstdint>

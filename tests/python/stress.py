@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 import transfuse
-from transfuse import library
+from transfuse.native import library
 
 
 class Upsampler(nn.Module):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import transfuse
-from transfuse import dispatch
+from transfuse.calls import dispatch
 
 pytestmark = [pytest.mark.versions, pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned")]
 
@@ -82,7 +82,7 @@ def test_sizes_that_are_graphs_of_their_own_are_not_captured_without_end():
 
 
 def test_a_capture_that_takes_too_long_is_left(monkeypatch):
-    monkeypatch.setattr("transfuse.questions.SECONDS", -1.0)
+    monkeypatch.setattr("transfuse.capture.questions.SECONDS", -1.0)
     model, tried = Scaled(), counting(monkeypatch)
     ours = transfuse.optimize(model)
     for size in range(3, 8):

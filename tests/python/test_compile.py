@@ -248,7 +248,7 @@ assert torch.allclose(module(x), y, atol=1e-5)
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
 def test_one_binary_serves_every_pytorch():
     """It needs the stable C functions alone: nothing of C++ namespaces, which change from version to version."""
-    library = Path(transfuse.library._folder()) / "libtransfuse_torch.so"
+    library = Path(transfuse.native.library._folder()) / "libtransfuse_torch.so"
     listed = subprocess.run(
         ["nm", "-DC", "--undefined-only", library], capture_output=True, text=True, check=True
     ).stdout

@@ -8,7 +8,8 @@ import sys
 import pytest
 from emitted import needs_compiler, root
 
-from transfuse import emit, library
+from transfuse import emit
+from transfuse.native import library
 
 MODEL = """
 import torch, torch.nn as nn

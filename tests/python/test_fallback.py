@@ -192,12 +192,12 @@ def test_never_slower_measures_and_says_so():
     assert "is used (ours" in str(transfuse.report(ours))
     region = next(iter(ours.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
     region.forget()
-    region.measure = lambda *_: transfuse.region.Choice(2.0, 1.0)
+    region.measure = lambda *_: transfuse.run.region.Choice(2.0, 1.0)
     with torch.no_grad():
         same(ours(x), model(x))
     assert "PyTorch's is used" in str(transfuse.report(ours))
     region.forget()
-    region.measure = lambda *_: transfuse.region.Choice(1.0, 2.0, 3 << 20, 1 << 20)
+    region.measure = lambda *_: transfuse.run.region.Choice(1.0, 2.0, 3 << 20, 1 << 20)
     with torch.no_grad():
         same(ours(x), model(x))
     assert "PyTorch's is used, which needs less memory" in str(transfuse.report(ours))
@@ -207,7 +207,7 @@ def test_a_failing_region_falls_back_with_one_warning(pair, monkeypatch):
     model, ours, x = pair
     entry = next(iter(ours.__dict__["_transfuse"].captures.values()))[0]
     monkeypatch.setattr(
-        transfuse.library, "run_keeping", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you"))
+        transfuse.native.library, "run_keeping", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you"))
     )
     plain = copy.deepcopy(model)
     with pytest.warns(fallback.Warned, match="no kernel for you"):

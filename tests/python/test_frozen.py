@@ -12,7 +12,8 @@ from decoder import Decoder, optimized, same
 from torch import nn
 
 import transfuse
-from transfuse import backend, library
+from transfuse import backend
+from transfuse.native import library
 
 
 def regions(ours):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import transfuse
-from transfuse import library
+from transfuse.native import library
 
 pytestmark = pytest.mark.versions
 

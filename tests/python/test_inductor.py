@@ -14,7 +14,9 @@ from torch import nn
 
 import transfuse
 from transfuse import backend as transfuse_backend
-from transfuse import candidates, choice, library, on_disk, region, region_operators
+from transfuse.choose import candidates, choice
+from transfuse.native import library, on_disk
+from transfuse.run import region, region_operators
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the tests
 pytestmark = pytest.mark.versions

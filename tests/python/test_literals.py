@@ -9,7 +9,7 @@ from decoder import optimized, same
 from torch import nn
 
 import transfuse
-from transfuse.dispatch import MOST_SIZES
+from transfuse.calls.dispatch import MOST_SIZES
 
 pytestmark = pytest.mark.versions
 

@@ -10,9 +10,9 @@ import zoo
 from torch.profiler import ProfilerActivity, profile
 
 import transfuse
-from transfuse import library
-from transfuse.memory import peak, peak_of, total
-from transfuse.region import SPARE
+from transfuse.native import library
+from transfuse.run.memory import peak, peak_of, total
+from transfuse.run.region import SPARE
 
 
 def allocated(call) -> int:
@@ -129,10 +129,10 @@ def test_what_pytorchs_kernels_take_inside_counts_on_cuda(inside, monkeypatch):
     (region,) = bound.entry.cut.regions
     leaves = (torch.rand(1, 2, 5, 5), module.weight.detach(), module.bias.detach())
     counted = []
-    monkeypatch.setattr(transfuse.region, "fastest", lambda calls, like: [1.0, 2.0])
+    monkeypatch.setattr(transfuse.run.region, "fastest", lambda calls, like: [1.0, 2.0])
     monkeypatch.setattr(region, "bytes", lambda *_: 50 << 20)
     monkeypatch.setattr(
-        transfuse.region, "allocated", lambda *_: counted.append(1) or [50 << 20, inside][len(counted) - 1]
+        transfuse.run.region, "allocated", lambda *_: counted.append(1) or [50 << 20, inside][len(counted) - 1]
     )
     assert not region.measure(leaves, (), 2, False).takes_ours and not counted, "on the CPU the tensors decide"
     region.on_cuda = True
@@ -153,7 +153,7 @@ def test_ours_with_less_memory_is_tried_before_pytorch(spared, monkeypatch):
     def measure(leaves, sizes, mode, grad, compiled=None):
         asked.append(mode)
         needed = 1 << 20 if spared and mode & library.LEAN else 100 << 20
-        return transfuse.region.Choice(1.0, 2.0, needed, 1 << 20, 0, "cuda")
+        return transfuse.run.region.Choice(1.0, 2.0, needed, 1 << 20, 0, "cuda")
 
     real = library.run_detached
     monkeypatch.setattr(region, "measure", measure)
@@ -180,6 +180,6 @@ def test_ours_with_less_memory_is_tried_before_pytorch(spared, monkeypatch):
     ("cpu", 3 << 20, 1 << 20, 1 << 19, True),
 ])  # fmt: skip
 def test_how_much_more_memory_is_allowed(device, ours, pytorch, parameters, taken):
-    assert transfuse.region.Choice(1.0, 5.0, ours, pytorch, parameters, device).takes_ours == taken
-    assert not transfuse.region.Choice(5.0, 1.0, 0, pytorch, parameters, device).takes_ours
-    assert transfuse.region.Choice(1.0, 5.0, ours, pytorch, parameters, device, budget=3.0).takes_ours
+    assert transfuse.run.region.Choice(1.0, 5.0, ours, pytorch, parameters, device).takes_ours == taken
+    assert not transfuse.run.region.Choice(5.0, 1.0, 0, pytorch, parameters, device).takes_ours
+    assert transfuse.run.region.Choice(1.0, 5.0, ours, pytorch, parameters, device, budget=3.0).takes_ours

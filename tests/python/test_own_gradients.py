@@ -11,7 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import transfuse
-from transfuse import fallback, versions
+from transfuse import fallback
+from transfuse.pytorch import versions
 
 pytestmark = [pytest.mark.versions, pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned")]
 

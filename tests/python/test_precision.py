@@ -10,7 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 import transfuse
-from transfuse import library, on_disk, precision, rounding
+from transfuse.native import library, on_disk
+from transfuse.run import precision, rounding
 
 SWITCHES = [("generic", "all"), ("cuda", "all"), ("cuda", "conv"), ("cuda", "rnn")]
 
@@ -214,7 +215,7 @@ def test_by_the_switches_alone(monkeypatch, switches):
     ours = transfuse.optimize(model, x, never_slower=False, precision="switches")
     region = next(iter(ours.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
     region.call_mode = lambda _, grad: library.TF32 | library.INFERENCE
-    monkeypatch.setattr(transfuse.region, "rounding_of", None)
+    monkeypatch.setattr(transfuse.run.region, "rounding_of", None)
     seen, run = [], library.run_detached
     monkeypatch.setattr(library, "run_detached", lambda *a: (seen.append(a[3] & library.TF32), run(*a))[1])
     with torch.no_grad():
@@ -280,7 +281,7 @@ def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
 
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
     run, run_keeping, run_backward = library.run_detached, library.run_keeping, library.run_backward
-    monkeypatch.setattr(transfuse.region, "rounding_of", rounding)
+    monkeypatch.setattr(transfuse.run.region, "rounding_of", rounding)
     monkeypatch.setattr(library, "run_keeping", lambda *a: (seen.append(a[3] & allowed), run_keeping(*a))[1])
     monkeypatch.setattr(library, "run_detached", lambda *a: (seen.append(a[3] & allowed), run(*a))[1])
     monkeypatch.setattr(library, "run_backward", lambda *a: (seen.append(a[4] & allowed), run_backward(*a))[1])

@@ -12,7 +12,7 @@ import torch.multiprocessing
 from torch import nn
 
 import transfuse
-from transfuse.views import obstacle
+from transfuse.capture.views import obstacle
 
 
 def model():
@@ -73,7 +73,7 @@ def choosing(rank: int, port: int, folder: str):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
-    transfuse.region.fastest = lambda calls, like: [1.0, 2.0] if rank == 0 else [2.0, 1.0]
+    transfuse.run.region.fastest = lambda calls, like: [1.0, 2.0] if rank == 0 else [2.0, 1.0]
     ours = transfuse.optimize(model(), autotune=True)
     x, target = batch()
     parallel = nn.parallel.DistributedDataParallel(ours)
@@ -87,7 +87,7 @@ def choosing(rank: int, port: int, folder: str):
         ours(x[:3])
     ((entry,),) = ours.__dict__["_transfuse"].captures.values()
     chosen = {key[1:]: choice.takes_ours for key, choice in entry.cut.regions[0].choices.items()}
-    tuned = any(key[0] & transfuse.library.AUTOTUNE for key, _ in entry.cut.regions[0].choices.items())
+    tuned = any(key[0] & transfuse.native.library.AUTOTUNE for key, _ in entry.cut.regions[0].choices.items())
     torch.save((gradients, chosen, tuned, str(transfuse.report(ours))), f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
 

@@ -10,7 +10,8 @@ from decoder import optimized, same
 from torch import nn
 
 import transfuse
-from transfuse import guards, region
+from transfuse.capture.capture import guards
+from transfuse.run import region
 
 
 def test_dispatch_needs_no_recapture(pair):

@@ -107,7 +107,9 @@ def test_a_failing_gradient_is_of_one_model(monkeypatch):
     ]
     with monkeypatch.context() as broken:
         broken.setattr(
-            transfuse.library, "run_backward", lambda *_: (_ for _ in ()).throw(RuntimeError("no gradient for you"))
+            transfuse.native.library,
+            "run_backward",
+            lambda *_: (_ for _ in ()).throw(RuntimeError("no gradient for you")),
         )
         with pytest.warns(transfuse.fallback.Warned, match="no gradient for you"):
             first(x).sum().backward()
@@ -116,7 +118,7 @@ def test_a_failing_gradient_is_of_one_model(monkeypatch):
         assert "no gradient for you" in str(transfuse.report(first))
     assert "no gradient for you" not in str(transfuse.report(second))
     called = []
-    run_backward = transfuse.library.run_backward
-    monkeypatch.setattr(transfuse.library, "run_backward", lambda *a: called.append(1) or run_backward(*a))
+    run_backward = transfuse.native.library.run_backward
+    monkeypatch.setattr(transfuse.native.library, "run_backward", lambda *a: called.append(1) or run_backward(*a))
     second(x).sum().backward()
     assert called

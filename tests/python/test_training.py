@@ -11,7 +11,7 @@ import torch.multiprocessing
 from torch import nn
 
 import transfuse
-from transfuse import library
+from transfuse.native import library
 
 
 def network():

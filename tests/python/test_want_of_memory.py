@@ -10,7 +10,8 @@ import torch
 from decoder import optimized, same
 from torch import nn
 
-from transfuse import fallback, library
+from transfuse import fallback
+from transfuse.native import library
 
 ERRORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import torch
 
-from transfuse import library, problem
+from transfuse import problem
 from transfuse.emit import captured, cpu, cuda, model_class
 from transfuse.emit.captured import Way
 from transfuse.emit.model_class import Method, Part
 from transfuse.emit.source import clashes, reference, undefined
+from transfuse.native import library
 from transfuse.problem import ProblemError
 
 DTYPES = ("float32", "float16", "bfloat16")

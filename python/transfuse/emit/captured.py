@@ -11,11 +11,11 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx import Interpreter, Node
 
-from transfuse.capture import Capture, capture
+from transfuse.capture.capture import Capture, capture
+from transfuse.cut.regions import Cut, cut, update_statistics
 from transfuse.options import Options
 from transfuse.problem import Problem, ProblemError
-from transfuse.region import Region, RegionCall
-from transfuse.regions import Cut, cut, update_statistics
+from transfuse.run.region import Region, RegionCall
 
 
 @dataclass

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from transfuse import library
 from transfuse.emit import launches, runtime, runtime_cpu
 from transfuse.emit.captured import Call, Way
 from transfuse.emit.header import header
 from transfuse.emit.model_class import Method, function, model_class, regions_table, served, shapes_of
 from transfuse.emit.source import Reference
+from transfuse.native import library
 from transfuse.problem import Problem, ProblemError
-from transfuse.region import Region
+from transfuse.run.region import Region
 
 LINE = re.compile(r"\s*%(\w+) = (\w+)\(([^)]*)\)(.*)")
 NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf)")

@@ -12,7 +12,7 @@ from transfuse.emit.captured import Way
 from transfuse.emit.printed import Printer, as_written, attribute, returned
 from transfuse.emit.source import Reference
 from transfuse.problem import Problem, ProblemError
-from transfuse.region import Region
+from transfuse.run.region import Region
 
 MOST = 16  # elements of a constant tensor that a file holds
 

@@ -7,8 +7,8 @@ import operator
 import torch
 from torch.fx import Node
 
+from transfuse.cut.regions import batch_norm_statistics, update_statistics
 from transfuse.problem import ProblemError
-from transfuse.regions import batch_norm_statistics, update_statistics
 
 SIGNS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.floordiv: "//", operator.mod: "%"}
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from transfuse import library
 from transfuse.emit.captured import Way, wants
+from transfuse.native import library
 from transfuse.problem import ProblemError
-from transfuse.region import Region
+from transfuse.run.region import Region
 
 TENSOR_CORES = "transfuse_dense"  # kernels of this name are written for one architecture
 

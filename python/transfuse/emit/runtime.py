@@ -140,7 +140,7 @@ def update(running, found, momentum):
     torch._foreach_lerp_(running, [t.detach() for t in found], momentum)
 '''
 
-# How PyTorch multiplies fp32: transfuse/precision.py and rounding.py say why it is asked so.
+# How PyTorch multiplies fp32: transfuse/run/precision.py and rounding.py say why it is asked so.
 ARITHMETIC = '''
 def allows_tf32():
     """What PyTorch's switches say of convolutions."""

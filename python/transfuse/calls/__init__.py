@@ -1,0 +1,1 @@
+"""Which graph runs a call of an optimised module, and what is remembered for the next."""

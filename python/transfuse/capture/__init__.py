@@ -1,0 +1,1 @@
+"""A module's forward becomes a graph, with all that decides whether it holds."""

@@ -1,0 +1,1 @@
+"""What of a graph is ours where Inductor compiles the rest."""

@@ -1,0 +1,1 @@
+"""A graph is cut into regions and what stays PyTorch's."""

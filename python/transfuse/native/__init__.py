@@ -1,0 +1,1 @@
+"""The native libraries: their operators, what these keep, what is kept on disk."""

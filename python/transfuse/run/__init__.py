@@ -1,0 +1,1 @@
+"""A region runs: ours or PyTorch's, in PyTorch's precision, within its memory."""

@@ -1,0 +1,111 @@
+"""The table of ATen operators: convolutions, upsampling and pools."""
+
+from __future__ import annotations
+
+from torch.fx import Node
+
+from transfuse.translate.table import TABLE, Unsupported, op, tensor
+
+# Convolutions -----------------------------------------------------------------------------------------------------------
+
+
+@op("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
+def _(t, x, w, bias, stride, padding, output_padding, groups, dilation):
+    operands = (x, w) if bias is None else (x, w, bias)
+    return t.emit(
+        "conv_transpose", *operands, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation,
+        groups=groups,
+    )  # fmt: skip
+
+
+@op("conv1d.default", "conv2d.default", "conv3d.default")
+def conv(t, x, w, bias, stride, padding, dilation, groups):
+    operands = (x, w) if bias is None else (x, w, bias)
+    return t.emit("conv", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+@op("conv1d.padding", "conv2d.padding", "conv3d.padding")
+def _(t, x, w, bias, stride, padding, dilation, groups):
+    weight = tensor(w)
+    rank = weight.dim() - 2
+    if padding == "valid":
+        return conv(t, x, w, bias, stride, [0] * rank, dilation, groups)
+    dilation = list(dilation) if isinstance(dilation, (list, tuple)) else [dilation]
+    dilation = dilation * rank if len(dilation) == 1 else dilation
+    totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+    before = [total // 2 for total in totals]
+    if all(total % 2 == 0 for total in totals):
+        return conv(t, x, w, bias, stride, before, dilation, groups)
+    front = [0] * (tensor(x).dim() - rank)
+    x = t.emit("pad", x, start=front + before, end=front + [a - b for a, b in zip(totals, before)])
+    return conv(t, x, w, bias, stride, [0] * rank, dilation, groups)
+
+
+@op("convolution.default")
+def _(t, x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
+    if not transposed:
+        return conv(t, x, w, bias, stride, padding, dilation, groups)
+    return TABLE["aten.conv_transpose2d.input"](t, x, w, bias, stride, padding, output_padding, groups, dilation)
+
+
+@op(*(f"upsample_nearest{d}d.vec" for d in (1, 2, 3)), *(f"_upsample_nearest_exact{d}d.vec" for d in (1, 2, 3)))
+def _(t, x, output_size, factors):
+    if factors is not None:
+        if not all(isinstance(f, (int, float)) and f == int(f) and f >= 1 for f in factors):
+            raise Unsupported(f"nearest upsampling by {factors}: whole factors are supported")
+        return t.emit("upsample", x, scale=[int(f) for f in factors])
+    shape = list(tensor(x).shape)[2:]
+    if not all(isinstance(s, int) and isinstance(o, int) and o % s == 0 for s, o in zip(shape, output_size)):
+        raise Unsupported("nearest upsampling to a size that is no known multiple of the input's")
+    return t.emit("upsample", x, scale=[o // s for s, o in zip(shape, output_size)])
+
+
+@op("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+def _(t, x, output_size, align_corners, factors):
+    corners = int(align_corners)
+    if factors is None:
+        return t.emit("interpolate", x, output_size=output_size, align_corners=corners)
+    if not all(isinstance(f, (int, float)) for f in factors):
+        raise Unsupported("interpolation by a factor that only the call tells")
+    return t.emit("interpolate", x, scale=[float(f) for f in factors], align_corners=corners)
+
+
+# Pools ------------------------------------------------------------------------------------------------------------------
+
+
+@op("max_pool1d.default", "max_pool2d.default", "max_pool3d.default")
+def max_pool(t, x, kernel, stride, padding, dilation, ceil_mode):
+    return t.emit(
+        "max_pool", x, kernel=kernel, stride=stride or None, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+    )
+
+
+@op("max_pool1d_with_indices.default", "max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
+def _(t, x, kernel, stride, padding, dilation, ceil_mode):
+    return [max_pool(t, x, kernel, stride, padding, dilation, ceil_mode), None]
+
+
+@op("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default")
+def _(t, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor=None):
+    return t.emit(
+        "avg_pool", x, kernel=kernel, stride=stride or None, padding=padding, ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad, divisor=divisor,
+    )  # fmt: skip
+
+
+def adaptive_size(t, x, output_size):
+    shape = list(tensor(x).shape)[-len(output_size) :]
+    size = [shape[i] if o is None else o for i, o in enumerate(output_size)]
+    if not all(isinstance(s, (int, Node)) for s in size):
+        raise Unsupported("an adaptive pool to a size taken from the input")
+    return size
+
+
+@op("adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default")
+def _(t, x, output_size):
+    return t.emit("adaptive_avg_pool", x, output_size=adaptive_size(t, x, output_size))
+
+
+@op("adaptive_max_pool1d.default", "adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
+def _(t, x, output_size):
+    return [t.emit("adaptive_max_pool", x, output_size=adaptive_size(t, x, output_size)), None]
