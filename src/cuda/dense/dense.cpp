@@ -9,7 +9,7 @@
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/combine.h"
-#include "cuda/dense/read/col2im.h"
+#include "cuda/dense/read/apart.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
 #include "cuda/dense/schedule/figures.h"
@@ -182,10 +182,13 @@ DenseProgram write(const Surroundings& around, const Cutting& cutting) {
         if (o.root < 0)
             kept_at.push_back(scratch),
                 scratch +=
-                round_up((options.col2im ? col2im_products(*problem) : numel(around.plan.graph[o.value].type.shape)) *
+                round_up((options.apart ? parts_stored(*problem) : numel(around.plan.graph[o.value].type.shape)) *
                              epilogue.real_bytes(),
                          256);
-    if (options.col2im) result.places.emplace(around.pass.anchor, col2im_place(around, *problem, kept_at[0]));
+    if (options.apart) {
+        result.places.emplace(around.pass.anchor, place_of_parts(around, *problem, kept_at[0]));
+        result.parts = name_of_parts(options.apart);
+    }
 
     Launch main;
     main.source = text.source;
@@ -248,7 +251,7 @@ std::optional<DenseOffer> offer(const Surroundings& around, std::unique_ptr<Requ
     DenseOffer offer;
     offer.seconds = estimate(problem, cutting->request->needs, cutting->cut.config, *cutting->cut.schedule,
                              around.target.multiprocessors);
-    if (options.col2im) offer.seconds += col2im_seconds(around, problem);
+    if (options.apart) offer.seconds += seconds_to_add_up(around, problem);
     const double waves = static_cast<double>(cutting->sizes.total) / around.target.multiprocessors;
     offer.busy = waves / std::ceil(waves);
     offer.write = [&around, cutting] { return write(around, *cutting); };
@@ -277,16 +280,16 @@ std::optional<DenseOffer> offer_dense(const Surroundings& around, std::string* w
     return std::nullopt;
 }
 
-std::optional<DenseOffer> offer_dense_col2im(const Surroundings& around, double than) {
-    // Products of 16 bits leave nothing to gain.
-    if (around.plan.graph[around.plan.graph[around.pass.anchor].args[0]].type.dtype != DType::f32) return std::nullopt;
-    if (than <= 0) return std::nullopt;
+std::optional<DenseOffer> offer_dense_apart(const Surroundings& around, double than) {
     for (Family family : families(around)) {
         const auto read = read_pass(around, family, nullptr);
-        const Col2imAxes axes = read ? col2im_axes(read->problem, around.plan.machine) : 0;
-        if (!axes) continue;
-        if (auto one = offer(around, family, nullptr, {.col2im = axes}))
-            return one->seconds < figures::col2im_clearly * than ? std::move(one) : std::nullopt;
+        if (!read) continue;
+        std::optional<DenseOffer> best;
+        for (const Apart& apart : worth_leaving_apart(read->problem, around, than))
+            if (auto one = offer(around, family, nullptr, {.apart = apart});
+                one && (!best || one->seconds < best->seconds))
+                best = std::move(one);
+        if (best) return best->seconds < figures::apart_clearly * than ? std::move(best) : std::nullopt;
     }
     return std::nullopt;
 }

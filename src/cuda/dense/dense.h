@@ -25,7 +25,8 @@ struct DenseProgram {
     int64_t packed_bytes = 0;
     Words config;  // in words
     Words words;   // the configuration and the specialization: all that the text depends on beside the pass's structure
-    Words pass_note;  // for the pass that is all this program; empty: there is none yet
+    std::string parts;  // what is left apart, in words; empty: nothing
+    Words pass_note;    // for the pass that is all this program; empty: there is none yet
 };
 
 // What the family would make of a pass: enough to compare it with others. One is written, once.
@@ -69,9 +70,9 @@ private:
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseOffer> offer_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
-// The same where it is estimated clearly faster by col2im (col2im.h): the products alone, places says how they are
-// read. than: the estimate of what it would replace.
-std::optional<DenseOffer> offer_dense_col2im(const Surroundings& surroundings, double than);
+// The same where it is estimated clearly faster with the parts of its sums left apart (apart.h): they alone are stored,
+// places says how they are read. than: the estimate of what it would replace.
+std::optional<DenseOffer> offer_dense_apart(const Surroundings& surroundings, double than);
 
 // The same where it is estimated clearly faster with a copy of its input (to_channels_last.h).
 std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& surroundings, double than);

@@ -135,11 +135,11 @@ Lanes Emitter::value(ValueId id, const Index& index) {
         if (auto at = scope->find(key); at != scope->end()) return at->second;
     Lanes result;
     if (auto place = places_.find(id); place != places_.end()) {
-        const bool col2im = !place->second.col2im.empty();
-        if ((place->second.partials || col2im) && has_vector(index))
+        const bool in_parts = place->second.in_parts();
+        if ((place->second.partials || in_parts) && has_vector(index))
             result = per_lane(id, index);
-        else if (col2im)
-            result = serial(col2im_fold(id, place->second, index), wide_, 1);
+        else if (in_parts)
+            result = serial(fold_of_parts(id, place->second, index), wide_, 1);
         else if (place->second.partials)
             result = serial(*partial_fold(id, place->second, index), true, 1);
         else

@@ -31,9 +31,12 @@ struct Place {
     bool read_only = true;  // false: written earlier by the same kernel
     bool aligned = false;   // the address is a multiple of 16 bytes
     std::optional<Partials> partials;
-    // A convolution, by what its taps make of its inputs: [N, Cout·taps, in…], channel by channel; whoever reads an
-    // output adds up the products that meet in it. Empty: the value itself.
+    // A convolution in parts: by what its taps make of its inputs, [N, Cout·taps, in…], channel by channel, and by
+    // slices of its input channels, [N, groups, slices, …]; whoever reads an output adds up the products that meet in
+    // it. Empty: the value itself.
     Lattices col2im = {};
+    int64_t slices = 1;
+    bool in_parts() const { return !col2im.empty(); }
 };
 using Places = std::unordered_map<ValueId, Place>;
 
@@ -143,7 +146,7 @@ private:
 
     std::optional<Fold> fold_of(ValueId id, const Index& index);  // by the op alone, wherever the value lies
     std::optional<Fold> partial_fold(ValueId id, const Place& place, const Index& index);
-    Fold col2im_fold(ValueId id, const Place& place, const Index& index);
+    Fold fold_of_parts(ValueId id, const Place& place, const Index& index);
     Fold reduction_fold(ValueId id, const Index& index);
     Coordinate met(const Lattice& axis, const Coordinate& o, const Coordinate& k, const std::string& extent,
                    std::string& inside);

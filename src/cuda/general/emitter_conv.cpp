@@ -89,8 +89,9 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
 }
 
 // y[n, co, o] = Σ p[n, co·taps + k, i] over the taps k that o meets an input through: every up-th from the first on
-// where none are left out between them, else all are asked. Along an axis whose taps are together i is o.
-Fold Emitter::col2im_fold(ValueId id, const Place& place, const Index& index) {
+// where none are left out between them, else all are asked. Along an axis whose taps are together i is o. Of slices:
+// Σ p[n, (g·slices + s)·Cout/G·taps + …].
+Fold Emitter::fold_of_parts(ValueId id, const Place& place, const Index& index) {
     const Lattices& axes = place.col2im;
     Fold fold;
     std::vector<Coordinate> first(axes.size()), whole(axes.size());  // tap, and the input it meets
@@ -103,8 +104,17 @@ Fold Emitter::col2im_fold(ValueId id, const Place& place, const Index& index) {
         first[a] = let_index("(" + reach + " % " + number(axes[a].up) + ")");
         whole[a] = let_index("(" + reach + " / " + number(axes[a].up) + ")");
     }
-    fold.term = [this, id, place, index, first, whole](const std::vector<Coordinate>& loop,
-                                                       const std::function<void(const Lanes&)>& take) {
+    const Sizes& weight = graph_[graph_[id].args[1]].type.shape;
+    const int64_t channels = weight[2];  // of a group
+    Coordinate before{"0"};              // channels of other groups' slices
+    if (place.slices > 1) {
+        fold.loops.push_back({place.slices, false});
+        if (weight[0] > 1)
+            before = let_index(
+                times(parameters_.quotient(index[1].text, channels, false), number((place.slices - 1) * channels)));
+    }
+    fold.term = [this, id, place, index, first, whole, channels, before](
+                    const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
         const ValueId x = graph_[id].args[0];
         std::string inside, tap = "0", offset = times(index[0].text, parameters_.integer(place.strides[0], true));
         auto need = [&](const std::string& text) { inside += (inside.empty() ? "" : " && ") + text; };
@@ -128,7 +138,9 @@ Fold Emitter::col2im_fold(ValueId id, const Place& place, const Index& index) {
             }
             offset = plus(offset, times(i, parameters_.integer(place.strides[a + 2], true)));
         }
-        offset = plus(offset, times("(" + plus(times(index[1].text, number(taps)), tap) + ")",
+        std::string channel = plus(index[1].text, before.text);
+        if (place.slices > 1) channel = plus(channel, times(loop[next].text, number(channels)));
+        offset = plus(offset, times("(" + plus(times("(" + channel + ")", number(taps)), tap) + ")",
                                     parameters_.integer(place.strides[1], true)));
         if (!inside.empty()) open({"if (", inside, ")"});
         take({{parameters_.pointer(place.base, "const float", false) + "[" + offset + "]"}, {}, Real::f32});

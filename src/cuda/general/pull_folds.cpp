@@ -184,7 +184,7 @@ void PullWriter::write_terms(Emitter& emitter, const Fold& fold, const Emitter::
 
 bool PullWriter::lies_in_slots(ValueId fold, const Places& places) const {
     const auto at = places.find(fold);
-    return at != places.end() && at->second.partials && at->second.col2im.empty();
+    return at != places.end() && at->second.partials && !at->second.in_parts();
 }
 
 // This thread's share of the slots, several at once: all are loaded, the last one again beyond the end, before any is

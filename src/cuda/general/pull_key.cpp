@@ -29,9 +29,9 @@ public:
 
 private:
     void add(const Place& place) {
-        const auto& [base, storage, strides, read_only, aligned, partials, col2im] = place;
+        const auto& [base, storage, strides, read_only, aligned, partials, col2im, slices] = place;
         key_.add(base.kind, base.value, base.offset, base.size, storage, strides, read_only, aligned,
-                 partials.has_value(), col2im.size());
+                 partials.has_value(), col2im.size(), slices);
         if (base.kind == Argument::Kind::bytes || base.kind == Argument::Kind::boxes) key_.add(base.data);
         if (partials)
             key_.add(partials->slots, partials->slot_stride, partials->component_stride, partials->shifted,

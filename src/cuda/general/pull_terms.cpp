@@ -15,7 +15,7 @@ bool is_view(Op op) {
 int64_t terms_of(const Graph& graph, ValueId id, const Places& places) {
     const Node& node = graph[id];
     if (auto place = places.find(id); place != places.end()) {
-        int64_t terms = place->second.partials ? place->second.partials->slots : 1;
+        int64_t terms = place->second.slices * (place->second.partials ? place->second.partials->slots : 1);
         for (const Lattice& axis : place->second.col2im) terms *= (axis.taps + axis.up - 1) / axis.up;
         return terms;
     }

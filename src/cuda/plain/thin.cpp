@@ -228,7 +228,7 @@ private:
                bytes(graph_[graph_[source].args[0]].type.dtype) < bytes(graph_[source].type.dtype))
             source = graph_[source].args[0];
         const auto place = places_.find(source);
-        const bool steps = place != places_.end() && !place->second.partials && place->second.col2im.empty() &&
+        const bool steps = place != places_.end() && !place->second.partials && !place->second.in_parts() &&
                            numel(graph_[x_].type.shape) < int64_t{1} << 31;
         if (steps) {
             Index first = at_x;

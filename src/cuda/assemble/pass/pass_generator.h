@@ -45,17 +45,17 @@ private:
     // (pass_product.cpp).
     struct Product {
         Program program;
-        double seconds = 0;     // an estimate; 0: there is none
-        bool gathered = false;  // of products of each tap
+        double seconds = 0;      // an estimate; 0: there is none
+        std::string parts = {};  // that are added up, in words
     };
     std::optional<Product> product_alone();
     std::optional<Product> product_by_a_family(const Pass& product);
     bool is_a_part(ValueId v) const;  // of a larger tensor, as it is stored
     Pass product_of_pass() const;
-    // The products of each tap (col2im.h), and a launch that adds them up into memory, where that is estimated clearly
+    // Parts of its sums (apart.h), and a launch that adds them up into memory, where that is estimated clearly
     // faster.
-    std::optional<Product> product_by_col2im(const Pass& product, double than);
-    // What follows a product is more than a chain on each pixel (statistics, pools): the products of each tap,
+    std::optional<Product> product_in_parts(const Pass& product, double than);
+    // What follows a product is more than a chain on each pixel (statistics, pools): parts of its sums,
     // and the general kernel for the rest, where both are clearly faster than tiles that make all of the pass.
     bool product_pays(double than);
     // What follows the product, as a loop that reads it from memory and holds whole rows; nothing where it is no loop.
@@ -97,7 +97,7 @@ private:
     std::optional<Tiles> ahead_;
     std::optional<Places> places_;  // once they are asked for: most dense passes leave nothing to the general kernel
     Few<ValueId, 8> done_;          // stored by the main kernel already
-    bool col2im_ = false;           // the main kernel leaves the products of each tap
+    bool in_parts_ = false;         // the main kernel leaves its sums so
     std::string why_not_;
     PassProgram result_;
 };

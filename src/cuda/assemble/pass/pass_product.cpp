@@ -3,7 +3,7 @@
 
 #include "cuda/assemble/pass/pass_generator.h"
 #include "cuda/dense/dense.h"
-#include "cuda/dense/read/col2im.h"
+#include "cuda/dense/read/apart.h"
 #include "cuda/loop/loop.h"
 #include "cuda/plain/grouped/grouped.h"
 #include "graph/has.h"
@@ -25,7 +25,7 @@ std::optional<PassGenerator::Product> PassGenerator::product_by_a_family(const P
     if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
         return Product{std::move(grouped->program)};
     if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
-        if (auto products = product_by_col2im(product, tiles.seconds)) return products;
+        if (auto products = product_in_parts(product, tiles.seconds)) return products;
         result_.config = std::move(tiles.dense->config);
         result_.taken = std::move(tiles.taken);
         return Product{with_packed_weights(std::move(*tiles.dense)), tiles.seconds};
@@ -46,12 +46,13 @@ Pass PassGenerator::product_of_pass() const {
     return product;
 }
 
-std::optional<PassGenerator::Product> PassGenerator::product_by_col2im(const Pass& product, double than) {
+std::optional<PassGenerator::Product> PassGenerator::product_in_parts(const Pass& product, double than) {
     const Surroundings around = surroundings_of(context_, product, number_, around_.config);
     if (!may_take_memory(context_, around)) return std::nullopt;
-    const auto offer = offer_dense_col2im(around, than);
+    const auto offer = offer_dense_apart(around, than);
     if (!offer) return std::nullopt;
     DenseProgram products = offer->write();
+    std::string parts = std::move(products.parts);
     PullRequest gather = pull_request("gather");
     gather.early = true;
     gather.scratch_begin = static_cast<int64_t>(products.program.scratch_bytes);
@@ -62,7 +63,7 @@ std::optional<PassGenerator::Product> PassGenerator::product_by_col2im(const Pas
     Program program = with_packed_weights(std::move(products)), sums = pull(gather);
     for (Launch& launch : sums.launches) program.launches.push_back(std::move(launch));
     program.scratch_bytes = std::max(program.scratch_bytes, sums.scratch_bytes);
-    return Product{std::move(program), offer->seconds, true};
+    return Product{std::move(program), offer->seconds, std::move(parts)};
 }
 
 bool PassGenerator::product_pays(double than) {
@@ -77,8 +78,8 @@ bool PassGenerator::product_pays(double than) {
             moved += static_cast<double>(bytes_of(graph_[step.value].args[0]));
     const double rest = 2 * moved / machine.bandwidth + 2 * machine.launch;
     const bool added = placement_.add_buffer(anchor, number_);
-    if (auto product = product_by_col2im(product_of_pass(), than - rest)) {
-        why_not_ = "most rows of its products would be empty";
+    if (auto product = product_in_parts(product_of_pass(), than - rest)) {
+        why_not_ = "tensor cores would be idle";
         take_product(std::move(*product));
         return true;
     }
@@ -102,10 +103,10 @@ std::optional<Launch> PassGenerator::loop_behind() {
 }
 
 void PassGenerator::take_product(Product product) {
-    const std::string how = !result_.config    ? "ordinary arithmetic for the product alone"
-                            : product.gathered ? "tensor-core kernel for the products of each tap, added up to"
-                                                 " the product alone"
-                                               : "tensor-core kernel for the product alone";
+    const std::string how = !result_.config ? "ordinary arithmetic for the product alone"
+                            : !product.parts.empty()
+                                ? "tensor-core kernel for " + product.parts + ", added up to the product alone"
+                                : "tensor-core kernel for the product alone";
     take(std::move(product.program), how + " (" + why_not_ + "), then the general kernel; ");
     places().insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
     done_.push_back(pass_.anchor);
@@ -114,8 +115,8 @@ void PassGenerator::take_product(Product product) {
 void PassGenerator::take_product_and_loop(Product product, Launch loop) {
     product.program.launches.push_back(std::move(loop));
     take(std::move(product.program),
-         product.gathered ? "tensor-core kernel for the products of each tap, added up, then a loop of rows; "
-                          : "the product alone, then a loop of rows; ");
+         !product.parts.empty() ? "tensor-core kernel for " + product.parts + ", added up, then a loop of rows; "
+                                : "the product alone, then a loop of rows; ");
     for (const Store& store : pass_.stores) done_.push_back(store.value);
 }
 

@@ -70,7 +70,7 @@ bool PassGenerator::ordinary_arithmetic() {
 void PassGenerator::tensor_cores() {
     Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
     if (reduces_rows(graph_, pass_) && rows_apart(tiles)) return;
-    if (tiles.dense && !tiles.col2im && product_pays(tiles.seconds)) return;
+    if (tiles.dense && tiles.dense->parts.empty() && product_pays(tiles.seconds)) return;
     if (tiles.dense) return take_tiles(std::move(tiles));
     why_not_ = std::move(tiles.why_not);
     if (auto product = product_alone()) {
@@ -86,14 +86,15 @@ std::optional<GridProgram> PassGenerator::ordinary_product() {
 }
 
 void PassGenerator::take_tiles(Tiles tiles) {
-    col2im_ = tiles.col2im;
-    if (!col2im_) tiles_are_done();
+    const std::string parts = std::move(tiles.dense->parts);
+    in_parts_ = !parts.empty();
+    if (!in_parts_) tiles_are_done();
     place(tiles.dense->places);
     result_.config = std::move(tiles.dense->config);
     result_.taken = std::move(tiles.taken);
-    const Words note = col2im_ ? Words() : std::move(tiles.dense->pass_note);
+    const Words note = in_parts_ ? Words() : std::move(tiles.dense->pass_note);
     take(with_packed_weights(std::move(*tiles.dense)),
-         col2im_ ? "tensor-core kernel for the products of each tap; " : by_tensor_cores, note);
+         in_parts_ ? "tensor-core kernel for " + parts + "; " : std::string(by_tensor_cores), note);
 }
 
 void PassGenerator::moments() {
@@ -134,7 +135,7 @@ void PassGenerator::pull_rest() {
     request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
     // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly
     // equal.
-    request.exact = (tail && !col2im_) || pass_.kind == PassKind::moments ||
+    request.exact = (tail && !in_parts_) || pass_.kind == PassKind::moments ||
                     std::all_of(pass_.steps.begin(), pass_.steps.end(),
                                 [](const TileStep& step) { return step.scope == Scope::tail; });
     for (const Store& store : pass_.stores)

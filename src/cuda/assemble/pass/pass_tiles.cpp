@@ -1,7 +1,7 @@
 #include "cuda/assemble/pass/pass_tiles.h"
 
 #include "cuda/dense/dense.h"
-#include "cuda/dense/read/col2im.h"
+#include "cuda/dense/read/apart.h"
 #include "cuda/general/around_product.h"
 #include "cuda/plain/cells.h"
 #include "cuda/plain/grouped/grouped.h"
@@ -14,9 +14,9 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
     auto dense = context.known ? offer_dense_among(around, *context.known, tiles.taken.emplace(), &tiles.why_not)
                                : offer_dense(around, &tiles.why_not);
     if (dense && all_of_pass && may_take_memory(context, around)) {
-        auto products = chain_can_gather(around) ? offer_dense_col2im(around, dense->seconds) : std::nullopt;
-        if (products)
-            dense = std::move(products), tiles.col2im = true, tiles.taken.reset();
+        auto parts = chain_can_gather(around) ? offer_dense_apart(around, dense->seconds) : std::nullopt;
+        if (parts)
+            dense = std::move(parts), tiles.taken.reset();
         else if (auto channels_last = offer_dense_channels_last(around, dense->seconds))
             dense = std::move(channels_last), tiles.taken.reset();
     }

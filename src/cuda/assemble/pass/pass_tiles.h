@@ -12,13 +12,13 @@ namespace transfuse::cuda {
 struct Tiles {
     std::optional<DenseProgram> dense;
     double seconds = 0;          // that it is estimated to take
-    bool col2im = false;         // it leaves the products of each tap
     std::optional<Taken> taken;  // of the kernels that are known
     std::string why_not;
 };
 
-// Where adding them up afterwards is estimated faster, the products of each tap; or all of them, of an input that is
-// copied to channels last: for the first size of a program, by the heuristic's configuration, where tiles make all of the pass.
+// Where adding them up afterwards is estimated faster, parts of the sums (apart.h); or whole ones, of an input that is
+// copied to channels last: for the first size of a program, by the heuristic's configuration, where tiles make all of
+// the pass.
 Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass);
 
 // Whether tiles may be asked of the pass.

@@ -5,7 +5,6 @@
 #include "cuda/dense/exits/accumulators/added_tensors.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/store/store_map.h"
-#include "cuda/dense/read/col2im.h"
 #include "cuda/dense/schedule/specialization.h"
 
 namespace transfuse::cuda {
@@ -67,12 +66,12 @@ static int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not, Col2imAxes col2im) {
+std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not, const Apart& apart) {
     auto program = read_tile_program(around, why_not);
     if (!program) return std::nullopt;
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return std::nullopt;
-    if (col2im) to_col2im(*program, *problem, col2im);
+    if (apart) leave_apart(*program, *problem, apart);
     if (auto handed = handed_of(*program, *problem))
         program->handed = handed->value, program->before_handed = std::move(handed->before);
     program->vector = store_vector(*program, *problem);
@@ -96,7 +95,7 @@ std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, c
 
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
                                       const TextOptions& options) {
-    auto read = read_pass(around, family, why_not, options.col2im);
+    auto read = read_pass(around, family, why_not, options.apart);
     return read ? request_of(std::move(*read), around, options) : nullptr;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cuda/dense/exits/exits.h"
+#include "cuda/dense/read/apart.h"
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/schedule/kernel_spec.h"
@@ -34,7 +35,7 @@ struct TextOptions {
     int larger = 0;
     bool loose = false;
     std::shared_ptr<const KernelSpec> spec = nullptr;
-    Col2imAxes col2im = 0;
+    Apart apart = {};
 };
 
 // What a pass asks of a family, before its text has any options.
@@ -42,10 +43,10 @@ struct ReadPass {
     TileProgram program;
     Problem problem;
 };
-// Nothing, with a sentence, where the family does not take the pass. col2im: with the taps of those axes as rows.
+// Nothing, with a sentence, where the family does not take the pass. apart: what is left for others to add up.
 std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not,
-                                  Col2imAxes col2im = 0);
-// Null where the options do not fit. (Its taps are rows where they were asked for so.)
+                                  const Apart& apart = {});
+// Null where the options do not fit. (What is apart in it was asked for so.)
 std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, const TextOptions& options);
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
                                       const TextOptions& options = {});

@@ -122,7 +122,7 @@ inline constexpr double long_enough = 0.72,
                         long_enough_beside_others = 0.5;  // to be measured, or with tensors in boxes
 inline constexpr double clearly_better = 0.92;  // than any long run: a short one with weights that stay is taken. Long
                                                 // ones are better than estimated; measured at f5 only (144 -> 128 us)
-inline constexpr double few_waves = 4;  // tiles a multiprocessor; with fewer the machine must be filled first
+inline constexpr double few_waves = 4;          // tiles a multiprocessor; with fewer the machine must be filled first
 inline constexpr double far_better =
     1.25;  // than a division of channels, which loads the patch once for both warpgroups
 
@@ -138,7 +138,7 @@ inline constexpr double swap_ab_last = 1.6, swap_ab_last_words = 1.15, swap_ab_p
 
 // Products of each tap, and their sums. Of the other's time: what is estimated .32 and .66 of it was measured .43 and
 // .68. Products that a multiprocessor adds up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11 of 132).
-inline constexpr double col2im_clearly = 0.7, gather_rate = 8e11 / 132;
+inline constexpr double apart_clearly = 0.7, gather_rate = 8e11 / 132;
 
 // An input that is copied to channels last: of the other's time, of which what comes element by element takes 1.7
 // to 5.5 times as long as is estimated (docs/measured.md); and the share of the memory's bandwidth that the copy has.

@@ -58,8 +58,9 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     const int64_t tap_rows = rows_d * rows_h * rows_w;
     const std::string own = "co % " + num(tap_rows);
     const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
-    Index index = {{problem.groups == 1 ? "0" : "(part / MGROUPS)"},
-                   {"(first + j)"},
+    const std::string group = problem.groups == 1 ? "0" : "(part / MGROUPS)", slices = num(problem.slices);
+    Index index = {{problem.slices == 1 ? group : "(" + group + " / " + slices + ")"},
+                   {problem.slices == 1 ? "(first + j)" : "(" + group + " % " + slices + " * CIN + first + j)"},
                    {tap_rows > 1 ? "(co / " + num(tap_rows) + ")" : "co"}};
     auto outer = [&](int64_t rows, int64_t row_step, int64_t step) {
         return (rows > 1 ? own : "tap") + " / " + num(rows > 1 ? row_step : step);

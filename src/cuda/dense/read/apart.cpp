@@ -1,4 +1,4 @@
-#include "cuda/dense/read/col2im.h"
+#include "cuda/dense/read/apart.h"
 
 #include <algorithm>
 
@@ -10,11 +10,11 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int64_t most_rows = 256;  // of channels and taps: more are stored than are read
+constexpr double most_slices = 32;  // more sums are stored than are worth reading
 
 bool is_in_rows(Col2imAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
 
-}  // namespace
-
+// None where channels fill the rows.
 Col2imAxes col2im_axes(const Problem& problem, const Machine& machine) {
     const double terms = problem.terms() == 2 ? 3 : 1;  // products of each pair
     Col2imAxes best = 0;
@@ -42,6 +42,33 @@ Col2imAxes col2im_axes(const Problem& problem, const Machine& machine) {
     return best;
 }
 
+// Numbers of slices: as many as leave each multiprocessor one tile of the largest kind, and half of them. A slice is
+// whole K steps.
+Few<int64_t, 2> slices_worth_it(const Problem& problem, const Target& target) {
+    double outputs = static_cast<double>(problem.groups * round_up(problem.cout, 64));
+    for (const Lattice& axis : problem.axes) outputs *= static_cast<double>(axis.out);
+    const double tiles = outputs / (2 * 128 * problem.accumulator_registers(1));
+    const double room = std::min(most_slices, target.multiprocessors / std::max(tiles, 1.0));
+    Few<int64_t, 2> worth;
+    for (auto slices = static_cast<int64_t>(room); slices > 1 && worth.size() < 2; --slices)
+        if (problem.cin % (slices * 2 * problem.lanes()) == 0 && (worth.empty() || 2 * slices <= worth[0]))
+            worth.push_back(slices);
+    return worth;
+}
+
+}  // namespace
+
+Few<Apart, 4> worth_leaving_apart(const Problem& problem, const Surroundings& around, double seconds) {
+    Few<Apart, 4> worth;
+    if (problem.real_bytes() != 4 || seconds * figures::apart_clearly <= around.plan.machine.launch) return worth;
+    // Products of 16 bits leave nothing to gain by col2im.
+    const Graph& graph = around.plan.graph;
+    const bool words = graph[graph[around.pass.anchor].args[0]].type.dtype == DType::f32;
+    if (const Col2imAxes axes = words ? col2im_axes(problem, around.plan.machine) : 0) worth.push_back({.taps = axes});
+    for (const int64_t slices : slices_worth_it(problem, around.target)) worth.push_back({.slices = slices});
+    return worth;
+}
+
 bool chain_can_gather(const Surroundings& around) {
     const Graph& graph = around.plan.graph;
     if (reduces_rows(graph, around.pass)) return false;
@@ -53,15 +80,16 @@ bool chain_can_gather(const Surroundings& around) {
     return true;
 }
 
-void to_col2im(TileProgram& program, Problem& problem, Col2imAxes axes) {
+void leave_apart(TileProgram& program, Problem& problem, const Apart& apart) {
     const Graph& graph = program.around->plan.graph;
     for (size_t a = 1; a < 4; ++a) {
-        if (!is_in_rows(axes, a)) continue;
+        if (!is_in_rows(apart.taps, a)) continue;
         Lattice& axis = problem.axes[a];
         problem.tap_rows[a - 1] = axis.taps, problem.cout *= axis.taps;
         axis = Lattice{.in = axis.in, .out = axis.in};
         program.grid_shape[a + 1] = axis.out;
     }
+    problem.slices = apart.slices, problem.groups *= apart.slices, problem.cin /= apart.slices;
     program.grid_shape[1] = problem.groups * problem.cout;
     // Of the tile program only the prologue is left.
     auto before = [&](const Operand& o) {
@@ -81,17 +109,17 @@ void to_col2im(TileProgram& program, Problem& problem, Col2imAxes axes) {
     program.stores = {products};
 }
 
-int64_t col2im_products(const Problem& problem) {
+int64_t parts_stored(const Problem& problem) {
     int64_t count = problem.groups * problem.cout;
     for (const Lattice& axis : problem.axes) count *= axis.out;
     return count;
 }
 
-Place col2im_place(const Surroundings& around, const Problem& problem, int64_t at) {
+Place place_of_parts(const Surroundings& around, const Problem& problem, int64_t at) {
     Place place;
     place.base = Argument::of_scratch(at);
     place.read_only = false, place.aligned = true;
-    place.col2im = lattices(around.plan.graph, around.pass.anchor);
+    place.slices = problem.slices, place.col2im = lattices(around.plan.graph, around.pass.anchor);
     place.strides.assign(place.col2im.size() + 2, 1);
     const size_t first = 4 - place.col2im.size();
     for (size_t a = place.col2im.size(); a-- > 0;) {
@@ -103,18 +131,23 @@ Place col2im_place(const Surroundings& around, const Problem& problem, int64_t a
     return place;
 }
 
-double col2im_seconds(const Surroundings& around, const Problem& problem) {
+double seconds_to_add_up(const Surroundings& around, const Problem& problem) {
     const Machine& machine = around.plan.machine;
     const Graph& graph = around.plan.graph;
     const Type& y = graph[around.pass.anchor].type;
-    const auto products = static_cast<double>(col2im_products(problem)), outputs = static_cast<double>(numel(y.shape));
+    const auto parts = static_cast<double>(parts_stored(problem)), outputs = static_cast<double>(numel(y.shape));
     // What channels are reduced to is found first, by a launch of its own.
     const bool twice = std::any_of(around.pass.steps.begin(), around.pass.steps.end(),
                                    [&](const TileStep& step) { return is_reduction(graph[step.value].op); });
     const double once =
-        machine.launch + std::max((4 * products + static_cast<double>(bytes(y.dtype)) * outputs) / machine.bandwidth,
-                                  (products + outputs) / (figures::gather_rate * around.target.multiprocessors));
+        machine.launch + std::max((4 * parts + static_cast<double>(bytes(y.dtype)) * outputs) / machine.bandwidth,
+                                  (parts + outputs) / (figures::gather_rate * around.target.multiprocessors));
     return twice ? 2 * once : once;
+}
+
+std::string name_of_parts(const Apart& apart) {
+    return apart.slices > 1 ? "the sums of " + std::to_string(apart.slices) + " slices of its channels"
+                            : "the products of each tap";
 }
 
 }  // namespace transfuse::cuda
