@@ -15,6 +15,11 @@ namespace {
 
 std::string how(const Plan& plan) { return compile_cpu(plan)->describe(); }
 bool by_lines(const Plan& plan) { return how(plan).find(" in lines of ") != std::string::npos; }
+bool goes(cpu::DenseWay way, const Plan& plan) {
+    if (way == cpu::DenseWay::channels) return how(plan).find("channels ") != std::string::npos && !by_lines(plan);
+    const bool shared = how(plan).find(" shared lines of ") != std::string::npos;
+    return by_lines(plan) && shared == (way == cpu::DenseWay::shared_lines);
+}
 
 struct Shape {
     const char* name;
@@ -88,6 +93,40 @@ const Shape shapes[] = {
      "f32[32,64,3,3] %y = conv(%x, %w) stride=[1,2] padding=[1,1]"},
 };
 
+// Each output channel depends on one input channel.
+const Shape channel_shapes[] = {
+    {"OneTap", "%x = input f32[2,19,9,7] %w = param f32[19,1,1,1] %b = param f32[19] %y = conv(%x, %w, %b) groups=19"},
+    {"ThreeByThree",
+     "%x = input f32[3,37,9,7] %w = param f32[37,1,3,3] %b = param f32[37] %y = conv(%x, %w, %b) groups=37 "
+     "padding=[1,1]"},
+    {"Strided",
+     "%x = input f32[2,20,14,13] %w = param f32[20,1,5,5] %y = conv(%x, %w) groups=20 stride=[2,2] padding=[2,2]"},
+    {"Dilated",
+     "%x = input f32[1,18,40,70] %w = param f32[18,1,7,3] %y = conv(%x, %w) groups=18 padding=[6,4] dilation=[2,4]"},
+    {"Tiles",
+     "%x = input f32[1,3,70,131] %w = param f32[3,1,7,7] %b = param f32[3] %y = conv(%x, %w, %b) groups=3 "
+     "padding=[3,2]"},
+    {"Up",
+     "%x = input f32[3,11,6,5] %w = param f32[11,1,4,4] %b = param f32[11] %y = conv_transpose(%x, %w, %b) groups=11 "
+     "stride=[2,2] padding=[1,1]"},
+    {"UpOdd",
+     "%x = input f32[2,7,5,3] %w = param f32[7,1,3,2] %b = param f32[7] %y = conv_transpose(%x, %w, %b) groups=7 "
+     "stride=[2,3] padding=[1,0] output_padding=[1,0]"},
+    {"UpAlongRows",
+     "%x = input f32[2,7,5,9] %w = param f32[7,1,3,3] %y = conv_transpose(%x, %w) groups=7 stride=[2,1] padding=[0,1]"},
+    {"Signal", "%x = input f32[2,5,1500] %w = param f32[5,1,31] %y = conv(%x, %w) groups=5 padding=[15]"},
+    {"Volume", "%x = input f32[2,17,4,5,6] %w = param f32[17,1,3,3,3] %y = conv(%x, %w) groups=17 padding=[1,1,1]"},
+    {"VolumeUp",
+     "%x = input f32[1,5,3,4,6] %w = param f32[5,1,4,2,3] %b = param f32[5] %y = conv_transpose(%x, %w, %b) groups=5 "
+     "stride=[2,1,2] padding=[1,0,1]"},
+    {"Multiplied",
+     "%x = input f32[2,12,7,8] %w = param f32[36,1,3,3] %b = param f32[36] %y = conv(%x, %w, %b) groups=12 "
+     "stride=[3,1] padding=[1,1]"},
+    {"Prologue",
+     "%i = input f32[3,20,7,6] %q = param f32[20,1,1] %c = cos(%i) %x = mul(%c, %q) %w = param f32[20,1,3,3] %y = "
+     "conv(%x, %w) groups=20 stride=[1,2] padding=[1,1]"},
+};
+
 class Lines : public testing::TestWithParam<std::tuple<Shape, cpu::DenseWay>> {
 protected:
     const Shape& shape() const { return std::get<0>(GetParam()); }
@@ -101,9 +140,7 @@ TEST_P(Lines, MatchTheReference) {
           " %s = softmax(%y) dims=[1] return %s }"}) {
         const Graph g = parse(graph(tail));
         const Plan ready = plan_for_cpu(g);
-        EXPECT_TRUE(by_lines(ready)) << how(ready);
-        EXPECT_EQ(how(ready).find(" shared lines of ") != std::string::npos,
-                  std::get<1>(GetParam()) == cpu::DenseWay::shared_lines);
+        EXPECT_TRUE(goes(std::get<1>(GetParam()), ready)) << how(ready);
         const auto leaves = random_leaves(g, 31);
         for (Layout layout : {Layout::contiguous, Layout::channels_last, Layout::reversed, Layout::gaps})
             expect_matches_reference(
@@ -153,6 +190,9 @@ TEST_P(Lines, InfinityIsThatOfThePlainSum) {
     }
 }
 
+INSTANTIATE_TEST_SUITE_P(CpuChannels, Lines,
+                         testing::Combine(testing::ValuesIn(channel_shapes), testing::Values(cpu::DenseWay::channels)),
+                         [](const auto& info) { return std::string(std::get<0>(info.param).name); });
 INSTANTIATE_TEST_SUITE_P(Cpu, Lines,
                          testing::Combine(testing::ValuesIn(shapes),
                                           testing::Values(cpu::DenseWay::lines, cpu::DenseWay::shared_lines)),
@@ -289,11 +329,12 @@ TEST(CpuLines, AloneInFp64) {
 
 // Groups of few channels, as they come.
 TEST(CpuLines, RandomGroups) {
-    const DenseBy lines(cpu::DenseWay::shared_lines);
-    for (uint64_t seed = 1; seed <= 160 && !HasFailure(); ++seed) {
+    for (uint64_t seed = 1; seed <= 240 && !HasFailure(); ++seed) {
+        const bool apart = seed > 160;
+        const DenseBy way(apart ? cpu::DenseWay::channels : cpu::DenseWay::shared_lines);
         Random random(seed);
         const auto axes = static_cast<size_t>(random.between(1, 3));
-        const int64_t groups = random.between(2, 40), in = groups * random.between(1, 3),
+        const int64_t groups = random.between(2, 40), in = groups * (apart ? 1 : random.between(1, 3)),
                       out = groups * random.between(1, 5);
         const tests::Layer layer = tests::Layer::random(random, axes, groups);
         Sizes x{random.between(1, 4), in};

@@ -34,6 +34,11 @@ std::unique_ptr<DensePass> shorter_way(DenseParts parts, bool pairs) {
                                .cuts_channels = program.cuts_channels(),
                                .pairs = pairs};
     const Lattices axes = lattices(parts.plan.graph, parts.pass.anchor);
+    constexpr int64_t few = 4;  // output channels that an input channel is read for, one after another
+    const bool apart =
+        w[1] == 1 && (dense_way == DenseWay::channels || (dense_way == DenseWay::shorter && w[2] <= few));
+    if (apart && !program.needs_whole_planes())
+        return dense_by_channels<T>(parts, line_geometry(axes, x, node.type.shape, w[0], demands, DenseWay::channels));
     DenseGeometry tiles = dense_geometry(axes, x, node.type.shape, w[0], demands);
     if (!program.needs_whole_planes() && dense_way != DenseWay::tiles) {
         LineGeometry lines = line_geometry(axes, x, node.type.shape, w[0], demands, dense_way);

@@ -91,10 +91,13 @@ private:
 
 inline DenseWay dense_way = DenseWay::shorter;
 
-// By tiles whose patch serves every tap, pairs of rows and of planes (dense_geometry.h), or by lines (line_geometry.h).
+// By tiles whose patch serves every tap, pairs of rows and of planes (dense_geometry.h), by lines (line_geometry.h), or,
+// where each output channel depends on one input channel, channel by channel.
 template <class T>
 std::unique_ptr<DensePass> dense_by_tiles(DenseParts& parts, DenseGeometry geometry);
 template <class T>
 std::unique_ptr<DensePass> dense_by_lines(DenseParts& parts, LineGeometry geometry);
+template <class T>
+std::unique_ptr<DensePass> dense_by_channels(DenseParts& parts, LineGeometry geometry);
 
 }  // namespace transfuse::cpu

@@ -110,6 +110,31 @@ struct MixTaps {
     T* out;
 };
 
+// Taps one above the other: each meets the row below that of the one before.
+struct TapRun {
+    int32_t offset;  // elements from a pixel to the first of them
+    int32_t taps;    // 1 to most_run
+};
+inline constexpr int32_t most_run = 4;
+
+// Rows of one output channel that depends on one input channel:
+//
+//     out[r][column] = bias + Σ_run Σ_n weight · x[(r + n)·row + column + offset]        n < taps of the run
+//
+// Whole vectors are read and written.
+template <class T>
+struct ChannelRows {
+    const T* weights;  // one a tap, run after run
+    const TapRun* runs;
+    int64_t run_count;
+    const T* x;
+    int64_t row;  // from row to row of x
+    T* out;
+    int64_t pitch;  // from row to row of `out`
+    int64_t rows, vectors;
+    T bias;
+};
+
 enum class RowOp : uint8_t {
     copy,
     neg,
@@ -187,6 +212,7 @@ struct Kernels {
     void (*stage_planes)(T* out, int64_t plane_pitch, int64_t pitch, const void* in, Storage, int64_t plane_stride,
                          int64_t row_stride, int64_t stride, int64_t planes, int64_t rows, int64_t n);
     void (*line_product)(const LineProduct<T>&);
+    void (*channel_rows)(const ChannelRows<T>&);
     void (*expand)(const Expand<T>&);
     void (*spread)(const Spread<T>&);
     void (*mix_taps)(const MixTaps<T>&);

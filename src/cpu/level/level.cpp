@@ -1,4 +1,5 @@
 // One instruction-set level: the table of its kernels.
+#include "cpu/level/channels.h"
 #include "cpu/level/convert.h"
 #include "cpu/level/lines.h"
 #include "cpu/level/product.h"
@@ -23,6 +24,7 @@ constexpr Kernels<T> table = {
     .store_planes = store_planes<T>,
     .stage_planes = stage_planes<T>,
     .line_product = line_product<T>,
+    .channel_rows = channel_rows<T>,
     .expand = expand<T>,
     .spread = spread<T>,
     .mix_taps = mix_taps<T>,

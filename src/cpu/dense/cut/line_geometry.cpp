@@ -19,6 +19,7 @@ constexpr int64_t enough_tiles = 16;
 constexpr int64_t fewest_outputs = 24, fewest_inputs = 16;
 constexpr int64_t gathered_channels = 16;  // what a transposing load takes
 constexpr int64_t gathered_bytes = 64 << 10;
+constexpr int64_t channel_bytes = 24 << 10;  // of one channel, input and output: both stay in the first-level cache
 
 // Terms that are summed in registers. PyTorch adds over input channels first: sums over few of them must be short to be
 // as exact; so must those of pairs, whose parts are larger than the results.
@@ -211,6 +212,21 @@ struct Chooser {
         }
         return sizes;
     }
+    // For channels by themselves: whole rows as many as the first-level cache holds.
+    void by_channels() {
+        std::array<std::vector<int64_t>, 3> sizes{pieces(0), pieces(1), pieces(2)};
+        std::array<int64_t, 3> t{sizes[0][0], sizes[1][0], sizes[2][0]}, tile;
+        const auto fits = [&] {
+            for (size_t a = 0; a < 3; ++a) g.room[a] = room(a, t[a]);
+            estimate(t);
+            const int64_t results = t[0] * t[1] * padded(t[2]) * static_cast<int64_t>(g.products.size()) * g.outs;
+            return (g.all_lines() * g.line_pitch + results) * demands.element_bytes <= channel_bytes && allowed(t);
+        };
+        for (size_t a : {size_t{0}, size_t{1}, size_t{2}})
+            for (size_t i = 1; !fits() && i < sizes[a].size(); ++i) t[a] = sizes[a][i];
+        for (size_t a = 0; a < 3; ++a) tile[a] = std::min(g.y[a + 2], g.out_step[a] * t[a]);
+        g.tiling = Tiling::of(g.y, tile);
+    }
     // The best of all tiles, with the lines that g has.
     LineGeometry best() {
         LineGeometry least = g;
@@ -270,6 +286,12 @@ LineGeometry line_geometry(const Lattices& axes, const Sizes& x, const Sizes& y,
         g.least[a] = taps ? least : 0;
         pairs[a] = demands.pairs && demands.element_bytes == 4 && g.axis[a].advance() == 1 && taps >= 2 &&
                    g.y[a + 2] >= 2 * g.period[a];
+    }
+    if (way == DenseWay::channels) {
+        g.shared = true;
+        set_products(g, phases);
+        Chooser{g, demands}.by_channels();
+        return g;
     }
     LineGeometry best;
     best.cycles = std::numeric_limits<double>::infinity();

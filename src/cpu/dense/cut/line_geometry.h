@@ -94,7 +94,7 @@ struct LineGeometry {
 };
 
 // Tests see each way, whichever is shorter.
-enum class DenseWay : uint8_t { shorter, tiles, lines, shared_lines };
+enum class DenseWay : uint8_t { shorter, tiles, lines, shared_lines, channels };
 
 LineGeometry line_geometry(const Lattices& axes, const Sizes& x, const Sizes& y, int64_t groups,
                            const DenseDemands& demands, DenseWay way = DenseWay::shorter);
