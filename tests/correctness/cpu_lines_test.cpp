@@ -123,8 +123,8 @@ const Shape channel_shapes[] = {
      "%x = input f32[2,12,7,8] %w = param f32[36,1,3,3] %b = param f32[36] %y = conv(%x, %w, %b) groups=12 "
      "stride=[3,1] padding=[1,1]"},
     {"Prologue",
-     "%i = input f32[3,20,7,6] %q = param f32[20,1,1] %c = cos(%i) %x = mul(%c, %q) %w = param f32[20,1,3,3] %y = "
-     "conv(%x, %w) groups=20 stride=[1,2] padding=[1,1]"},
+     "%i = input f32[2,48,30,26] %q = param f32[48,1,1] %c = cos(%i) %x = mul(%c, %q) %w = param f32[48,1,3,3] %y = "
+     "conv(%x, %w) groups=48 stride=[1,2] padding=[1,1]"},
 };
 
 class Lines : public testing::TestWithParam<std::tuple<Shape, cpu::DenseWay>> {
