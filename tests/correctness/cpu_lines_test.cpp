@@ -28,6 +28,14 @@ struct Shape {
 
 const Shape shapes[] = {
     {"Point", "%x = input f32[3,70,7,7] %w = param f32[45,70,1,1] %b = param f32[45] %y = conv(%x, %w, %b)"},
+    // Read in place, but for what lies too near to the end of the last image.
+    {"PointLarge", "%x = input f32[3,30,13,17] %w = param f32[45,30,1,1] %b = param f32[45] %y = conv(%x, %w, %b)"},
+    {"PointGroups", "%x = input f32[2,36,16,20] %w = param f32[20,9,1,1] %y = conv(%x, %w) groups=4"},
+    {"PointUp",
+     "%x = input f32[2,24,14,15] %w = param f32[24,20,2,2] %b = param f32[20] %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,2]"},
+    {"PointUpBehind",
+     "%x = input f32[2,24,301] %w = param f32[24,20,2] %y = conv_transpose(%x, %w) stride=[2] output_padding=[1]"},
     {"PointStrided", "%x = input f32[3,70,9,7] %w = param f32[45,70,1,1] %y = conv(%x, %w) stride=[2,3]"},
     {"ThreeByThree",
      "%x = input f32[5,64,7,7] %w = param f32[33,64,3,3] %b = param f32[33] %y = conv(%x, %w, %b) padding=[1,1]"},

@@ -43,7 +43,7 @@ std::unique_ptr<DensePass> shorter_way(DenseParts parts, bool pairs) {
     if (!program.needs_whole_planes() && dense_way != DenseWay::tiles) {
         LineGeometry lines = line_geometry(axes, x, node.type.shape, w[0], demands, dense_way);
         const double most =
-            dense_way == DenseWay::shorter ? 0.9 * tiles.cycles(demands) : std::numeric_limits<double>::infinity();
+            dense_way == DenseWay::shorter ? tiles.cycles(demands) : std::numeric_limits<double>::infinity();
         if (lines.cycles < most) return dense_by_lines<T>(parts, std::move(lines));
     }
     return dense_by_tiles<T>(parts, std::move(tiles));

@@ -1,5 +1,6 @@
 // The dense pass by lines of pixels: products of lines, the tile program on each image's planes.
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "algebra/lattice/integer.h"
@@ -73,9 +74,34 @@ private:
         bool direct;                                        // lines of products are the program's planes
         std::vector<std::unique_ptr<TileRun<T>>> programs;  // one an image
         T *patch, *sums, *merged, *planes;
-        int64_t line, sums_pitch;  // from line to line, from channel to channel
-        int64_t first;             // channel that sums begin with
+        int64_t line, sums_pitch;      // from line to line, from channel to channel
+        int64_t first;                 // channel that sums begin with
+        const T* in_place = nullptr;   // the tile's pixels of channel 0, where products read x itself
+        std::vector<int32_t> offsets;  // then, of each channel of a chunk
     };
+    // Where x holds the pixels of the tile one behind the other, and what whole vectors read behind them, too.
+    void read_in_place(const Call& call, Work& work) const {
+        const LineGeometry& g = geometry_;
+        const Box& box = work.box;
+        constexpr Storage own = sizeof(T) == 8 ? Storage::f64 : Storage::f32;
+        const Placed& x = call.x;
+        if (!g.shared || !g.one_tap() || work.images > 1 || this->prologue_ || x.storage != own) return;
+        int64_t follows = 1, begin = 0;  // from one to the next, of an axis; the tile's first pixel
+        bool whole = true;               // all axes so far
+        for (size_t a = 3; a-- > 0; follows *= g.x[a + 2]) {
+            const int64_t origin = box.origin[a] / g.out_step[a];
+            if (origin + work.t[a] > g.x[a + 2] || (work.t[a] > 1 && !whole)) return;
+            if (g.x[a + 2] > 1 && x.strides[a + 2] != follows) return;
+            begin += origin * follows;
+            whole = whole && work.t[a] == g.x[a + 2];
+        }
+        const int64_t channels = g.x[1], behind = begin + round_up(work.pixels, kernels<T>().lanes);
+        if (x.strides[0] < 0 || x.strides[1] < 0 || behind > (g.x[0] - 1 - box.n) * x.strides[0] + follows) return;
+        if (channels * x.strides[1] * x.size > std::numeric_limits<int32_t>::max()) return;
+        work.in_place = reinterpret_cast<const T*>(x.at(box.n, 0, 0, 0, 0)) + begin;
+        for (int64_t c = 0; c < g.chunk; ++c) work.offsets.push_back(static_cast<int32_t>(c * x.strides[1] * x.size));
+        work.offsets.insert(work.offsets.end(), 4, 0);
+    }
     // Channels that the tile program takes at a time.
     int64_t together() const { return std::max(kernels<T>().panel_rows, geometry_.gathered * geometry_.outs); }
 
@@ -108,7 +134,8 @@ private:
         LineStager<T> stager(g, call.x, this->prologue_.get(), call.prologue.get(), this->prologue_slot_, scratch);
         const int64_t most_staged = std::max(g.chunk, g.gathered * g.in);
         work.patch = scratch.acquire<T>(LineStager<T>::elements(g, most_staged));
-        stager.begin(work.patch, work.box, most_staged);
+        read_in_place(call, work);
+        if (!work.in_place) stager.begin(work.patch, work.box, most_staged);
         const auto products = static_cast<int64_t>(g.products.size());
         work.line = padded((work.images - 1) * work.image + ((work.t[0] - 1) * places[1] + work.t[1]) * places[2]);
         work.sums_pitch = products * work.line + row_padding;
@@ -124,12 +151,15 @@ private:
             work.first = channel_of(group * panels + first);
             for (int64_t c = 0; c < g.in; c += g.chunk) {
                 const int64_t channels = std::min(g.chunk, g.in - c);
-                stager.stage(work.patch, work.box, work.images, group * g.in + c,
-                             groups > 1 ? groups * g.in : channels);
+                if (!work.in_place)
+                    stager.stage(work.patch, work.box, work.images, group * g.in + c,
+                                 groups > 1 ? groups * g.in : channels);
                 for (int64_t j = 0; j < groups; ++j)
                     for (size_t i = 0; i < g.products.size(); ++i)
-                        multiply(call, work, group + j, work.patch + j * g.in * g.all_lines() * g.line_pitch, i, first,
-                                 last, c, channels);
+                        multiply(call, work, group + j,
+                                 work.in_place ? work.in_place + ((group + j) * g.in + c) * call.x.strides[1]
+                                               : work.patch + j * g.in * g.all_lines() * g.line_pitch,
+                                 i, first, last, c, channels);
             }
             if (groups > 1) {
                 complete(call, work, work.first, groups * g.outs);
@@ -165,11 +195,11 @@ private:
             const auto panels_of = [&](int64_t p, int64_t many) {
                 if (many == 0) return;
                 const int64_t channel = channel_of(group * panels + p);
-                kernels<T>().line_product({weights_.block(call.packed, group, c + b, count, i, static_cast<size_t>(p)),
-                                           offsets_[i].data() + b * terms, count * terms, many, rows(p), patch, vectors,
-                                           sums_of(work, channel) + static_cast<int64_t>(i) * work.line,
-                                           work.sums_pitch,
-                                           completes && !g.any_pairs() ? bias_of(call, channel) : nullptr, adds});
+                kernels<T>().line_product(
+                    {weights_.block(call.packed, group, c + b, count, i, static_cast<size_t>(p)),
+                     (work.in_place ? work.offsets : offsets_[i]).data() + b * terms, count * terms, many, rows(p),
+                     patch, vectors, sums_of(work, channel) + static_cast<int64_t>(i) * work.line, work.sums_pitch,
+                     completes && !g.any_pairs() ? bias_of(call, channel) : nullptr, adds, work.in_place != nullptr});
             };
             panels_of(first, last - first - rest);
             panels_of(last - 1, rest);

@@ -79,9 +79,10 @@ struct LineProduct {
     const T* pixels;
     int64_t vectors;
     T* out;
-    int64_t pitch;    // from one output channel to the next
-    const T* bias;    // one a channel, or null
-    bool accumulate;  // add to what `out` holds
+    int64_t pitch;     // from one output channel to the next
+    const T* bias;     // one a channel, or null
+    bool accumulate;   // add to what `out` holds
+    bool far = false;  // pixels lie in no cache yet: the next few vectors of them are fetched meanwhile
 };
 
 // Lines of results become a plane, cut where it ends:

@@ -213,7 +213,12 @@ void line_vectors(const LineProduct<T>& p, int64_t first) {
     }
     const T *weight = p.weight, *bias = p.bias;
     const int64_t terms = p.terms, pitch = p.pitch;
-    for (int64_t panel = 0; panel < p.panels; ++panel, weight += terms * rows) {
+    const int64_t share = p.far && first + vectors < p.vectors ? (terms + p.panels - 1) / p.panels : 0;
+    for (int64_t panel = 0, ahead = 0; panel < p.panels; ++panel, weight += terms * rows) {
+        for (int64_t end = ahead + share < terms ? ahead + share : terms; ahead < end && share > 0; ++ahead)
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v)
+                __builtin_prefetch(pixel[v] + vectors * vector_bytes + p.offsets[ahead], 0, 2);
         if (p.accumulate)
             for (int m = 0; m < rows; ++m) {
                 __builtin_prefetch(row[0] + m * pitch, 1);

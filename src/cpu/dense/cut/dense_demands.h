@@ -13,6 +13,11 @@ struct DenseDemands {
     int64_t panel_rows = 4;                  // most output channels of a product
     bool cuts_channels = true;               // a tile's output channels may be shared among threads
     bool pairs = true;                       // outputs may come in pairs
+
+    // Pairs save products and take more of the second-level cache, the more so the wider vectors are. Its speed differs
+    // between machines more than that of products, and what shares a core halves it: estimated cycles are multiplied
+    // with this for each axis along which outputs come in pairs.
+    double pair_doubt() const { return 1 + 0.011 * static_cast<double>(lanes); }
 };
 
 }  // namespace transfuse::cpu

@@ -24,7 +24,7 @@ constexpr int64_t channel_bytes = 24 << 10;  // of one channel, input and output
 // Terms that are summed in registers. PyTorch adds over input channels first: sums over few of them must be short to be
 // as exact; so must those of pairs, whose parts are larger than the results.
 int64_t most_summed(const LineGeometry& g) {
-    if (g.in > 48) return g.any_pairs() ? 48 : 128;
+    if (g.in > 48) return g.any_pairs() ? 48 : g.most_terms > 1 ? 80 : 128;
     return g.any_pairs() ? (g.in > 32 ? 40 : g.in > 16 ? 24 : 12) : 64;
 }
 
@@ -178,6 +178,7 @@ struct Chooser {
         double stage = read * (15 + 5 * vectors(g.input_extent(2, t[2])));
         const bool copies = g.shared && g.all_lines() == 1 && g.room == t && t[2] == g.x[4];
         if (copies) stage = image * (15 + 3 * vectors(g.pixels / g.images));
+        if (copies && g.images == 1 && g.one_tap()) stage = 0;
         if (!g.shared) combined = static_cast<double>(g.all_lines() * g.images * t[0] * t[1]) * vectors(t[2]) * 6;
         stage = in * (stage + combined);
         const double weights = in * static_cast<double>(g.all_terms * demands.element_bytes) * outs * 0.05;
@@ -189,6 +190,7 @@ struct Chooser {
         for (size_t a = 0; a < 3; ++a)
             tiles *= static_cast<double>(ceil_div(ceil_div(g.y[a + 2], g.out_step[a]), t[a]));
         g.cycles = tiles * (multiply + add + stage + weights + merge);
+        for (bool pairs : g.paired) g.cycles *= pairs ? demands.pair_doubt() : 1;
         if (!demands.cuts_channels && tiles < enough_tiles) g.cycles *= 1 + (enough_tiles - tiles) / enough_tiles;
     }
     bool allowed(const std::array<int64_t, 3>& t) const {
@@ -284,8 +286,9 @@ LineGeometry line_geometry(const Lattices& axes, const Sizes& x, const Sizes& y,
             for (const PhaseTap& tap : phase.taps) least = std::min(least, tap.shift);
         }
         g.least[a] = taps ? least : 0;
+        // (Of fewer inputs than taps an output meets but a part: the others would add nothing but rounding.)
         pairs[a] = demands.pairs && demands.element_bytes == 4 && g.axis[a].advance() == 1 && taps >= 2 &&
-                   g.y[a + 2] >= 2 * g.period[a];
+                   g.y[a + 2] >= 2 * g.period[a] && g.x[a + 2] >= taps;
     }
     if (way == DenseWay::channels) {
         g.shared = true;

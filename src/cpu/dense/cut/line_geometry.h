@@ -63,6 +63,11 @@ struct LineGeometry {
         return false;
     }
     bool any_pairs() const { return paired[0] || paired[1] || paired[2]; }
+    // Every product meets its input channels at one place: where pixels of x follow one another, it reads them there.
+    bool one_tap() const {
+        return all_lines() == 1 && in_step == std::array<int64_t, 3>{1, 1, 1} &&
+               reach == std::array<int64_t, 3>{0, 0, 0} && least == std::array<int64_t, 3>{0, 0, 0} && most_terms == 1;
+    }
     // The lines of products are the planes of the result.
     bool direct() const { return out_step == std::array<int64_t, 3>{1, 1, 1}; }
 
