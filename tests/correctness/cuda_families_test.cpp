@@ -50,7 +50,7 @@ std::set<std::string> kinds(const Target& target) {
                                         "load_transposed(m, there",
                                         "apart < LANES_W"};
     // Of other kernels, what their notes say of the way they were written.
-    static const char* const ways[] = {"products of each tap", "product alone", "rows of", "elements",
+    static const char* const ways[] = {"products of each tap", "slices of its channels", "product alone", "rows of", "elements",
                                        "on tensor cores",      "general kernel"};
     std::set<std::string> met;
     for (uint64_t n = 0; n < family_count(); ++n) {
@@ -110,6 +110,7 @@ const std::set<std::string> plain = {"tf_prepare",
                                      "tf_grouped",
                                      "tf_grouped_gradient",
                                      "products of each tap",
+                                     "slices of its channels",
                                      "product alone",
                                      "rows of",
                                      "elements",

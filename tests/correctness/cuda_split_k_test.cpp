@@ -11,7 +11,7 @@ namespace {
 
 const char* const passes[] = {
     // a generator's first layers: phases, a bias, a chain
-    "%x = input f32[2,128,4,4]  %w = param f32[128,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1]  %z = silu(%y)",
+    "%x = input f32[2,256,4,4]  %w = param f32[256,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1]  %z = silu(%y)",
     // rows of odd length, taps that do not fill every phase, a prologue, a tensor beside it
     "%x = input f32[2,512,5,7]  %p = param f32[512,1,1]  %r = input f32[2,64,11,14]  %w = param f32[512,64,3,5]  %m = mul(%x, %p)  %e = relu(%m)  "
     "%y = conv_transpose(%e, %w) stride=[2,2] padding=[0,2] output_padding=[0,1]  %s = add(%y, %r)  %z = silu(%s)",
@@ -39,7 +39,7 @@ bool is_split(const Assembly& assembly) {
 void run(const std::string& dtype, bool last, bool aligned, bool portable, Fp32Precision precision, double tolerance) {
     std::vector<HostCase> cases;
     Target target;
-    target.multiprocessors = 24, target.portable_only = portable;
+    target.multiprocessors = 48, target.portable_only = portable;
     const auto add = [&](const char* body) {
         const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target, precision));
@@ -59,7 +59,7 @@ TEST(CudaSplitK, PortableUnaligned) { run("f32", false, false, true, Fp32Precisi
 TEST(CudaSplitK, TheRestIsNot) {
     Target few;
     few.multiprocessors = 2;
-    const Graph graph = graph_of(passes[0]), odd = graph_of(with(passes[0], "128", "121"));
+    const Graph graph = graph_of(passes[0]), odd = graph_of(with(passes[0], "256", "121"));
     EXPECT_FALSE(is_split(make(graph, random_leaves(graph, 1), false, true, few).assembly));
     EXPECT_FALSE(is_split(make(odd, random_leaves(odd, 1), false, true, Target{}).assembly));
     CompileOptions spared;

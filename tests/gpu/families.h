@@ -120,6 +120,14 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"col2im",
          "%x = input f32[2,512,16,16]\n  %w = param f32[512,3,4,4]\n  %b = param f32[3]\n  %y = conv_transpose(%x, %w, %b) "
          "stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
+        // Many input channels, few tiles: slices of the channels, of groups, added up afterwards.
+        {"split_k",
+         "%x = input f32[2,1024,6,7]\n  %w = param f32[1024,64,4,4]\n  %b = param f32[128]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2] padding=[1,1] groups=2\n  %z = silu(%y)"},
+        // Statistics alone, of channels that have no slices.
+        {"statistics",
+         "%x = input f32[2,20,16,16]\n  %w = param f32[20,40,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  "
+         "%s = silu(%y)\n  %v = var(%s) dims=[0,2,3] keepdim=1\n  %z = rsqrt(%v)"},
         // The taps of some axes, of groups, added up for a norm's statistics.
         {"some_taps_apart",
          "%x = input f32[4,256,6,8,8]\n  %w = param f32[256,6,4,4,4]\n  %y = conv_transpose(%x, %w) groups=2\n  %z = instance_norm(%y)"},
@@ -229,7 +237,7 @@ inline const std::vector<Family>& families() {
         {"row_norm", f32, strict}, {"row_norm", f16, strict}, {"row_softmax", f32, tf32}, {"plane_norm", f32, tf32},
         {"plane_norm", f32, tf32, planes, aligned, later}, {"centred", f32, tf32}, {"few_rows", f32, tf32}, {"few_rows", f32, strict},
         {"few_rows", f16, strict}, {"some_taps_apart", f32, tf32}, {"some_taps_apart", f32, strict}, {"channel_rows", f32, strict},
-        {"channel_rows", f16, strict},
+        {"channel_rows", f16, strict}, {"statistics", f32, strict}, {"split_k", f32, tf32}, {"split_k", f16, strict, last}, {"split_k", f32, strict},
     };
     return list;
 }
