@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.backends.debugging import aot_eager
 
 import transfuse
 from transfuse import backend as transfuse_backend
-from transfuse.choose import candidates, choice
+from transfuse.choose import candidates, choice, inductor
 from transfuse.native import library, on_disk
-from transfuse.run import region, region_operators
+from transfuse.run import kept_forms, region, region_operators
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the tests
 pytestmark = pytest.mark.versions
@@ -141,6 +142,40 @@ def test_other_sizes_are_no_other_graphs(no_fallback):
         for size in (5, 7, 12):
             assert_same(ours, plain, torch.randn(2, 3, size, size + 1), training=False)
     assert len(transfuse_backend.cuts()) == 1
+
+
+def kept_for_backward(monkeypatch) -> list[bool]:
+    """Of each forward and each backward of a region whether something was kept."""
+    seen, keeping, backward = [], library.run_keeping, library.run_backward
+    monkeypatch.setattr(library, "run_keeping", lambda *a: (seen.append(bool(a[-1])), keeping(*a))[1])
+    monkeypatch.setattr(library, "run_backward", lambda *a: (seen.append(bool(a[-1])), backward(*a))[1])
+    return seen
+
+
+class Symbols(nn.Sequential):
+    """A batch and a width that are symbols; what is kept follows from them, and of a stride by more than sums."""
+
+    def __init__(self, stride):
+        super().__init__(nn.ConvTranspose2d(3, 4, 4, 2, 1), nn.LeakyReLU(0.1), nn.Conv2d(4, 4, 3, stride), nn.SiLU())
+
+    def forward(self, x):
+        return (super().forward(x),)
+
+
+@pytest.mark.parametrize("case", ["sums", "no sums", "others at another size"])
+def test_what_is_kept_where_sizes_are_symbols(case, no_fallback, monkeypatch):
+    monkeypatch.setattr(inductor, "compiled", lambda graph, inputs, settings: aot_eager(graph, inputs))  # in seconds
+    model, seen = Symbols(3 if case == "no sums" else 1), kept_for_backward(monkeypatch)
+    plain = copy.deepcopy(model).double()
+    ours = torch.compile(model, backend="transfuse", dynamic=True, options={"never_slower": False})
+    if case == "others at another size":
+        monkeypatch.setattr(kept_forms, "are_of", lambda kept, forms: not kept or forms[2] == 4)
+    for batch, width in ((2, 6), (3, 8), (4, 11)):
+        assert_same(ours, plain, torch.randn(batch, 3, 5, width))
+    assert len(transfuse_backend.cuts()) == 1
+    forward, backward = seen[0::2], seen[1::2]
+    assert forward == [case != "no sums"] * 3
+    assert backward == {"sums": [True] * 3, "no sums": [False] * 3}.get(case, [False, False, True])
 
 
 @pytest.mark.slow

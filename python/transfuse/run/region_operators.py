@@ -2,8 +2,9 @@
 
     region(Tensor[] leaves, int region, SymInt[] sizes) -> Tensor[]           results and batch statistics; differentiable
     region_detached(…)                                                        the same without a gradient
-    region_forward(…, int[] keep, int[] copied) -> Tensor[]                   and, behind these, what backward takes: what is kept
-                                                                              for it, and copies of leaves that may change
+    region_forward(…, int[] keep, SymInt[] forms, int[] copied) -> Tensor[]   and, behind these, what backward takes: what is kept
+                                                                              for it (kept_forms.py), and copies of leaves that may
+                                                                              change
     region_backward(leaves, gradients, kept, region, sizes, outputs, wanted, keep)   the gradients of the leaves wanted
 
 Inductor sees shapes and strides alone. TF32 is settled inside the operator, for each size at its first call; whether a region is ours
@@ -21,6 +22,7 @@ import torch
 
 from transfuse.native import library
 from transfuse.pytorch.torch_private import multiplied_each, without_modes
+from transfuse.run import kept_forms
 from transfuse.run.region import Region
 
 _regions: weakref.WeakValueDictionary[int, Region] = weakref.WeakValueDictionary()
@@ -48,7 +50,8 @@ _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 _operators.define("region(Tensor[] leaves, int region, SymInt[] sizes) -> Tensor[]", tags=_TAGS)
 _operators.define("region_detached(Tensor[] leaves, int region, SymInt[] sizes) -> Tensor[]", tags=_TAGS)
 _operators.define(
-    "region_forward(Tensor[] leaves, int region, SymInt[] sizes, int[] keep, int[] copied) -> Tensor[]", tags=_TAGS
+    "region_forward(Tensor[] leaves, int region, SymInt[] sizes, int[] keep, SymInt[] forms, int[] copied) -> Tensor[]",
+    tags=_TAGS,
 )
 _operators.define(
     "region_backward(Tensor[] leaves, Tensor[] gradients, Tensor[] kept, int region, SymInt[] sizes, int[] outputs,"
@@ -80,18 +83,27 @@ def _detached(leaves, number, sizes):
         return _as_promised(region, leaves, sizes, region.eager(*leaves, *sizes))
 
 
-def _forward(leaves, number, sizes, keep, copied):
+def _forward(leaves, number, sizes, keep, forms, copied):
     region = _regions[number]
     copies = multiplied_each([leaves[i] for i in copied], 1.0) if copied else []
     if region.failure is None:
         mode = region.settled_mode(leaves, sizes, True)
         try:
-            return [*library.run_keeping(leaves, region.handle, sizes, mode, keep), *copies]
+            given = library.run_keeping(leaves, region.handle, sizes, mode, keep)
+            kept = given[region.outputs :]
+            if not kept_forms.are_of(kept, forms):  # a size at which something else is worth keeping: nothing is
+                region.keeps_nothing.add(_call(leaves, sizes, keep))
+                kept = kept_forms.tensors(forms, leaves[0].device)
+            return [*given[: region.outputs], *kept, *copies]
         except RuntimeError as error:
             region.failed(error)
     with torch.no_grad(), _as_captured(region):
         results = _as_promised(region, leaves, sizes, region.eager(*leaves, *sizes))
-    return [*results, *library.empty_kept(region.handle, leaves, sizes, keep), *copies]
+    return [*results, *kept_forms.tensors(forms, leaves[0].device), *copies]
+
+
+def _call(leaves, sizes, keep):
+    return tuple([tuple(leaf.shape) for leaf in leaves]), tuple(sizes), tuple(keep)
 
 
 def _backward(leaves, gradients, kept, number, sizes, outputs, wanted, keep):
@@ -99,6 +111,8 @@ def _backward(leaves, gradients, kept, number, sizes, outputs, wanted, keep):
     own = region.gradient
     if region.failure is None and own.failure is None:
         mode = region.settled_mode(leaves, sizes, True)
+        if region.keeps_nothing and _call(leaves, sizes, keep) in region.keeps_nothing:
+            kept, keep = [], []
         given = [*gradients, *kept]
         try:
             return list(library.run_backward(leaves, given, region.handle, sizes, mode, outputs, wanted, keep))
@@ -152,10 +166,10 @@ def _(leaves, region, sizes):
 
 
 @torch.library.register_fake("transfuse::region_forward", lib=_operators)
-def _(leaves, region, sizes, keep, copied):
+def _(leaves, region, sizes, keep, forms, copied):
     return [
         *_promised(_regions[region], leaves, sizes),
-        *library.empty_kept(_regions[region].handle, leaves, sizes, keep),
+        *kept_forms.tensors(forms, leaves[0].device),
         *[torch.empty_like(leaves[i]) for i in copied],
     ]
 
@@ -165,19 +179,6 @@ def _(leaves, gradients, kept, region, sizes, outputs, wanted, keep):
     return _like_leaves(leaves, wanted)
 
 
-class _Shown:
-    """A tensor's form without the tensor: what it is traced with belongs to another mode."""
-
-    def __init__(self, tensor):
-        hint = lambda sizes: [int(s.node.hint) if isinstance(s, torch.SymInt) else s for s in sizes]  # noqa: E731
-        self.shape, self._stride = hint(tensor.shape), hint(tensor.stride())
-        self.dtype, self.device = tensor.dtype, tensor.device
-        self.numel = tensor.numel
-
-    def stride(self):
-        return self._stride
-
-
 class _Differentiable(torch.autograd.Function):
     """What AOTAutograd traces into one operator for the forward and one for the backward pass."""
 
@@ -185,11 +186,8 @@ class _Differentiable(torch.autograd.Function):
     def forward(ctx, number, sizes, *leaves):
         region = _regions[number]
         wants = ctx.needs_input_grad[2:]
-        fixed = all([isinstance(n, int) for leaf in leaves for n in leaf.shape] + [isinstance(n, int) for n in sizes])
-        keep, shared, copied = _kept(region, leaves, sizes, wants)
-        if not fixed:
-            keep, shared = [], []
-        given = list(torch.ops.transfuse.region_forward(list(leaves), number, list(sizes), keep, copied))
+        keep, forms, shared, copied = _kept(region, leaves, sizes, wants)
+        given = list(torch.ops.transfuse.region_forward(list(leaves), number, list(sizes), keep, forms, copied))
         count = region.outputs
         kept = len(given) - count - len(copied)
         saved = list(leaves)
@@ -216,9 +214,12 @@ class _Differentiable(torch.autograd.Function):
         return None, None, *[made.get(i) for i in range(len(needed))]
 
 
-def _kept(region, leaves, sizes, wants) -> tuple[list[int], list[int], list[int]]:
-    """Program.kept, of tensors that are being traced."""
-    hints = [int(s.node.hint) if isinstance(s, torch.SymInt) else s for s in sizes]
+def _kept(region, leaves, sizes, wants) -> tuple[list[int], list, list[int], list[int]]:
+    """Program.kept, of tensors that are being traced, and the forms of what is kept."""
+    shown, numbers = [kept_forms.Shown(leaf) for leaf in leaves], kept_forms.hints(sizes)
     with without_modes(), _as_captured(region):
-        keep, shared, loose = region.program.kept(wants, [_Shown(leaf) for leaf in leaves], hints)
-    return keep, shared, [i for i in loose if all([isinstance(n, int) for n in leaves[i].shape])]
+        keep, shared, loose = region.program.kept(wants, shown, numbers)
+        forms = kept_forms.forms(region.handle, leaves, sizes, keep)
+    if forms is None:
+        keep, forms, shared = [], [], []
+    return keep, forms, shared, [i for i in loose if all([isinstance(n, int) for n in leaves[i].shape])]
