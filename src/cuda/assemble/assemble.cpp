@@ -24,6 +24,12 @@ Target for_sizes_of(const Plan& plan, Target target, KnownKernels* known) {
     return target;
 }
 
+// Nothing of what is prepared but a constant can depend on sizes.
+Target any_size_of(Target target, const KnownKernels* known) {
+    target.any_size = known != nullptr;
+    return target;
+}
+
 // Adds those whose memory launches read or write.
 void add_met(const Program& program, std::vector<bool>& met) {
     for (const Launch& launch : program.launches)
@@ -41,6 +47,7 @@ public:
           graph_(plan.graph),
           options_(options),
           target_(for_sizes_of(plan, target, known)),
+          preparing_(any_size_of(target_, known)),
           configs_(configs),
           parameters_(parameter_values(plan.graph)),
           placement_(plan, options, aligned, target_.has_wgmma() && !target_.any_size),
@@ -65,6 +72,7 @@ private:
         size_t pass;
         PackedWeights weights;
         Address at;
+        size_t group = 0;  // of those that are packed together
     };
 
     std::string config_of(size_t pass) const {
@@ -109,14 +117,28 @@ private:
         const size_t reading = moments ? launches_before_tail(programs[first_]) : 0;
         std::vector<bool> met(static_cast<size_t>(graph_.size()));  // per value
         for (const Program& program : programs) add_met(program, met);
+        group_packed();
         Program prepare = preparation(met, reading > 0);
         add_met(prepare, met);
+        std::vector<Program> later(groups_.size());
+        for (size_t g = 1; g < groups_.size(); ++g) {
+            later[g] = preparation_of_group(g);
+            add_met(later[g], met);
+        }
         place_buffers(met);
         place_packed();
         assembly_.launches.reserve(programs.size() + 2);
+        size_t group = 1;
+        const auto bind_pass = [&](size_t p) {
+            if (group < groups_.size() && groups_[group] == p) {
+                bind(std::move(later[group]), p);
+                ++group;
+            }
+            bind(std::move(programs[p]), p);
+        };
         if (reading == 0) {
             bind(std::move(prepare), preparing_pass());
-            for (size_t p = first_; p < programs.size(); ++p) bind(std::move(programs[p]), p);
+            for (size_t p = first_; p < programs.size(); ++p) bind_pass(p);
             return;
         }
         const auto beside = static_cast<int64_t>(assembly_.workspace_bytes);  // the preparation's scratch, its own
@@ -128,7 +150,30 @@ private:
         bind(std::move(reads), first_);
         bind(std::move(prepare), preparing_pass(), beside);
         bind(std::move(rest), first_);
-        for (size_t p = first_ + 1; p < programs.size(); ++p) bind(std::move(programs[p]), p);
+        for (size_t p = first_ + 1; p < programs.size(); ++p) bind_pass(p);
+    }
+
+    // Weights are packed by the first preparation, as many as may be at a time; the next ones right before the pass
+    // that reads the first of them, in the same memory. (Launches follow each other on one stream.)
+    void group_packed() {
+        int64_t together = 0;
+        for (Packed& packed : packed_) {
+            if (!packed.weights.job) continue;
+            const int64_t bytes = packed.weights.bytes;
+            if (groups_.empty() || (!packed.weights.kept && together + bytes > options_.prepared_together)) {
+                groups_.push_back(packed.pass);
+                together = 0;
+            }
+            packed.group = groups_.size() - 1;
+            together += bytes;
+        }
+    }
+
+    std::vector<std::shared_ptr<const ExtraJob>> jobs_of(size_t group) const {
+        std::vector<std::shared_ptr<const ExtraJob>> jobs;
+        for (const Packed& packed : packed_)
+            if (packed.weights.job && packed.group == group) jobs.push_back(packed.weights.job);
+        return jobs;
     }
 
     // The launches of a moments pass that need nothing the prepare pass stores.
@@ -151,9 +196,7 @@ private:
     // The prepare pass, less what nobody reads (weights that are only packed), and the packing of all weights that
     // depend on parameters alone.
     Program preparation(const std::vector<bool>& read, bool beside) {
-        Target target = target_;
-        target.any_size = context_.known != nullptr;  // nothing but a constant can depend on sizes
-        Preparation asked{plan_, parameters_, placement_.strides(), target, context_.aligned, beside, {}, {}};
+        Preparation asked = asked_preparation(beside);
         std::vector<Store> stores;
         bool writes_output = false;  // at every call then
         if (first_ > 0)
@@ -165,15 +208,27 @@ private:
                 stores.push_back(store);
                 asked.stored.push_back(store.target);
             }
-        asked.extras.reserve(packed_.size());
-        for (const Packed& packed : packed_)
-            if (packed.weights.job) asked.extras.push_back(packed.weights.job);
+        asked.extras = jobs_of(0);
         if (stores.empty() && asked.extras.empty()) return {};
-        const bool alike = context_.known && !writes_output;  // as far as parameters tell
-        std::shared_ptr<const Program> known = alike ? context_.known->prepared(asked) : nullptr;
-        if (!known) known = prepare(asked, stores, alike);
+        return prepared(asked, stores, !writes_output);
+    }
+
+    Program preparation_of_group(size_t group) {
+        Preparation asked = asked_preparation(false);
+        asked.extras = jobs_of(group);
+        return prepared(asked, {}, true);
+    }
+
+    Preparation asked_preparation(bool beside) const {
+        return {plan_, parameters_, placement_.strides(), preparing_, context_.aligned, beside, {}, {}};
+    }
+
+    // alike: as far as parameters tell.
+    Program prepared(const Preparation& asked, const std::vector<Store>& stores, bool alike) {
+        std::shared_ptr<const Program> known = context_.known && alike ? context_.known->prepared(asked) : nullptr;
+        if (!known) known = prepare(asked, stores, context_.known && alike);
         Program program = *known;
-        for (Launch& launch : program.launches) launch.parameters_only = !writes_output;
+        for (Launch& launch : program.launches) launch.parameters_only = alike;
         return program;
     }
 
@@ -221,13 +276,26 @@ private:
         assembly_.kept_bytes = static_cast<size_t>(room.kept);
     }
 
-    // Packed weights have memory of their own: they are written before other passes run.
+    // Packed weights have memory of their own: they are written before other passes run. What a pass packs itself lies
+    // where another one's did, and so do groups.
     void place_packed() {
+        const size_t begin = assembly_.workspace_bytes;
+        size_t group = 0, end = begin, all_groups = begin;
         for (Packed& packed : packed_) {
-            const bool kept = packed.weights.kept;
-            size_t& end = kept ? assembly_.kept_bytes : assembly_.workspace_bytes;
-            packed.at = {kept ? Address::Kind::kept : Address::Kind::workspace, 0, static_cast<int64_t>(end)};
-            end += whole_lines(static_cast<size_t>(packed.weights.bytes));
+            if (!packed.weights.job && !packed.weights.kept) continue;
+            if (packed.group != group) group = packed.group, end = begin;
+            size_t& to = packed.weights.kept ? assembly_.kept_bytes : end;
+            packed.at = {packed.weights.kept ? Address::Kind::kept : Address::Kind::workspace, 0,
+                         static_cast<int64_t>(to)};
+            to += whole_lines(static_cast<size_t>(packed.weights.bytes));
+            all_groups = std::max(all_groups, end);
+        }
+        assembly_.workspace_bytes = all_groups;
+        for (Packed& packed : packed_) {
+            if (packed.weights.job || packed.weights.kept) continue;
+            packed.at = {Address::Kind::workspace, 0, static_cast<int64_t>(all_groups)};
+            assembly_.workspace_bytes = std::max(assembly_.workspace_bytes,
+                                                 all_groups + whole_lines(static_cast<size_t>(packed.weights.bytes)));
         }
     }
 
@@ -280,7 +348,7 @@ private:
     const Plan& plan_;
     const Graph& graph_;
     const Options& options_;
-    const Target target_;
+    const Target target_, preparing_;
     const DenseConfigs& configs_;
     const std::vector<bool> parameters_;
     Placement placement_;
@@ -288,6 +356,7 @@ private:
     const size_t first_;  // pass behind the one that prepares
     Assembly assembly_;
     std::vector<Packed> packed_;  // in order of the passes
+    std::vector<size_t> groups_;  // of each the pass that it is packed before
     size_t scratch_bytes_ = 0;
 };
 

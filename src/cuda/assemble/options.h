@@ -13,6 +13,9 @@ struct Options : CompileOptions {
     Options() = default;
     Options(CompileOptions options) : CompileOptions(std::move(options)) {}  // NOLINT(google-explicit-constructor)
     std::vector<bool> strict_leaves, strict_outputs;
+    // Bytes of packed weights that are prepared at a time (no fewer than those of one pass), unless they are kept: what
+    // products then read is in the L2 cache still, and later ones take the memory of those before.
+    int64_t prepared_together = int64_t{16} << 20;
 };
 
 }  // namespace transfuse::cuda
