@@ -215,11 +215,11 @@ class Around(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.up, self.conv = nn.ConvTranspose1d(2, 2, 2, 2), nn.Conv1d(2, 2, 3)
+        self.up, self.conv = nn.ConvTranspose1d(2, 2, 2, 2), nn.Conv1d(2, 2, 3, padding=1)
 
     def forward(self, x):
         x = torch.tanh(self.up(x))
-        return x + torch.tanh(self.conv(nn.functional.pad(x, (1, 1), mode="reflect")))
+        return x + torch.tanh(self.conv(torch.cumsum(x, -1)))
 
 
 def test_double_backward_where_a_leaf_comes_from_another():

@@ -234,9 +234,45 @@ def pad(t, x, padding, value=0):
 
 @op("pad.default")
 def _(t, x, padding, mode="constant", value=None):
-    if mode != "constant":
-        raise Unsupported(f"{mode} padding")
-    return pad(t, x, padding, 0 if value is None else value)
+    return pad(t, x, padding, 0 if value is None else value) if mode == "constant" else pad_with_own(t, x, padding, mode)
+
+
+@op("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
+def _(t, x, padding):
+    return pad_with_own(t, x, padding, "reflect")
+
+
+@op("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+def _(t, x, padding):
+    return pad_with_own(t, x, padding, "replicate")
+
+
+def pad_with_own(t, x, padding, mode):
+    """Padding with elements of x: parts of it at either end, one axis after the other."""
+    told, rank = [t.told(p) for p in padding], tensor(x).dim()
+    if any(not isinstance(p, int) or p < 0 for p in told):
+        raise Unsupported(f"{mode} padding that crops, or whose width only the call tells")
+    result = x
+    for i in range(len(told) // 2):
+        axis, (before, after) = rank - 1 - i, told[2 * i : 2 * i + 2]
+
+        def part(start, end, x=result, axis=axis):
+            return t.emit("slice", x, axis=axis, start=start, end=end)
+
+        def end(count, mirrored, edge, turned, axis=axis):
+            if count == 0:
+                return []
+            if mode == "reflect":
+                return [t.emit("flip", part(*mirrored), dims=[axis])]
+            if mode == "replicate":
+                return [t.emit("expand", part(*edge), shape=[-1] * axis + [count] + [-1] * (rank - 1 - axis))]
+            return [part(*turned)]
+
+        left = end(before, (1, before + 1), (0, 1), (-before, None))
+        right = end(after, (-after - 1, -1), (-1, None), (0, after))
+        if left or right:
+            result = t.emit("concat", *left, result, *right, axis=axis)
+    return result if isinstance(result, str) else t.emit("identity", result)
 
 
 @op("flip.default")
