@@ -1,6 +1,8 @@
 // Passes that are alike have one kernel, wherever in a graph they stand.
+#include <atomic>
 #include <set>
 
+#include "cuda/assemble/build.h"
 #include "cuda/kernel/numbered.h"
 #include "cuda_host/cases.h"
 
@@ -31,6 +33,17 @@ TEST(AlikePasses, of_residual_blocks_share_their_texts) {
     EXPECT_EQ(kernels_named(c.assembly, "transfuse_dense"), 8);
     EXPECT_LE(texts.size(), 3U);  // one block reads an input, one writes the result
     check({c}, 3e-3);
+
+    std::atomic<int> compilations = 0;
+    CompileOptions options;
+    options.precision = Fp32Precision::tf32;
+    options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
+    const Assembly compiled = assemble_compiled(c.plan, options, Target{}, true, {}, [&](const Source& source, int) {
+        if (source.entry == "transfuse_dense") ++compilations;
+        return std::make_shared<const Binary>(Binary{"code", ""});
+    });
+    EXPECT_EQ(kernels_named(compiled, "transfuse_dense"), 8);
+    EXPECT_LE(compilations, 3) << "each text once";
 }
 
 }  // namespace
