@@ -63,3 +63,29 @@ def test_sizes_that_the_call_tells(no_fallback):
         x = torch.randn(shape)
         assert torch.allclose(fast(x), model(x), atol=1e-5)
     assert transfuse.report(fast).left == 0, str(transfuse.report(fast))
+
+
+class ToTheSkip(nn.Module):
+    """Nearest neighbours up to the size of a skip connection, as decoders of U-Nets ask for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.inner = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 6, 3, 2, 1)
+        self.merge = nn.Conv2d(10, 4, 3, padding=1)
+
+    def forward(self, x):
+        skip = self.down(x).relu()
+        y = F.interpolate(self.inner(skip), size=(skip.shape[2], skip.shape[3]), mode="nearest")
+        return self.merge(torch.cat([y, skip], 1))
+
+
+def test_nearest_neighbours_to_the_size_of_a_skip_connection(no_fallback):
+    model = ToTheSkip()
+    fast = transfuse.optimize(model, never_slower=False)
+    for shape in ((2, 3, 8, 12), (1, 3, 10, 6)):
+        x = torch.randn(shape)
+        assert torch.allclose(fast(x), model(x), atol=1e-5)
+    assert transfuse.report(fast).left == 0, str(transfuse.report(fast))
+    x = torch.randn(2, 3, 7, 12)  # four rows become seven: PyTorch's
+    assert torch.allclose(fast(x), model(x), atol=1e-5)
+    assert transfuse.report(fast).left == 1, str(transfuse.report(fast))

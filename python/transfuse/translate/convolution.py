@@ -55,8 +55,10 @@ def _(t, x, output_size, factors):
             raise Unsupported(f"nearest upsampling by {factors}: whole factors are supported")
         return t.emit("upsample", x, scale=[int(f) for f in factors])
     shape = list(tensor(x).shape)[2:]
-    if not all(isinstance(s, int) and isinstance(o, int) and o % s == 0 for s, o in zip(shape, output_size)):
-        raise Unsupported("nearest upsampling to a size that is no known multiple of the input's")
+    if not all([isinstance(n, int) for n in (*shape, *output_size)]):
+        raise Unsupported("nearest upsampling by a factor that only the call tells")
+    if any([o % s for s, o in zip(shape, output_size)]):
+        raise Unsupported("nearest upsampling to a size that is no multiple of the input's")
     return t.emit("upsample", x, scale=[o // s for s, o in zip(shape, output_size)])
 
 
