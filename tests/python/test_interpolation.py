@@ -89,3 +89,24 @@ def test_nearest_neighbours_to_the_size_of_a_skip_connection(no_fallback):
     x = torch.randn(2, 3, 7, 12)  # four rows become seven: PyTorch's
     assert torch.allclose(fast(x), model(x), atol=1e-5)
     assert transfuse.report(fast).left == 1, str(transfuse.report(fast))
+
+
+def test_repeated_rows_and_columns(no_fallback):
+    class Repeats(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.last = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 2, 3)
+
+        def forward(self, x):
+            y = self.conv(x).to(x.device).repeat_interleave(3, dim=2).repeat_interleave(2, -1)
+            return self.last(y)
+
+    model = Repeats()
+    fast = transfuse.optimize(model, never_slower=False)
+    for shape in ((2, 3, 5, 6), (1, 3, 7, 4)):
+        x = torch.randn(shape, requires_grad=True)
+        ours, theirs = fast(x), model(x)
+        assert torch.allclose(ours, theirs, atol=1e-5)
+        mine, plain = [torch.autograd.grad(y.square().sum(), x)[0] for y in (ours, theirs)]
+        assert torch.allclose(mine, plain, rtol=1e-4, atol=1e-4)
+    assert transfuse.report(fast).left == 0, str(transfuse.report(fast))

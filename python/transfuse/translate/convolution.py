@@ -62,6 +62,14 @@ def _(t, x, output_size, factors):
     return t.emit("upsample", x, scale=[o // s for s, o in zip(shape, output_size)])
 
 
+@op("repeat_interleave.self_int")
+def _(t, x, repeats, dim=None, output_size=None):
+    rank = tensor(x).dim()
+    if not isinstance(repeats, int) or repeats < 1 or dim is None or rank < 3 or dim % rank < 2:
+        raise Unsupported("elements repeated otherwise than along the image")
+    return t.emit("upsample", x, scale=[repeats if axis == dim % rank else 1 for axis in range(2, rank)])
+
+
 @op("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
 def _(t, x, output_size, align_corners, factors):
     corners = int(align_corners)

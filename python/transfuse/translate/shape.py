@@ -348,6 +348,15 @@ def _(t, x, dtype, layout, device, pin_memory, non_blocking, *rest):
     return to(t, x, dtype)
 
 
+@op("to.device")
+def _(t, x, device, dtype, non_blocking, copy, memory_format):
+    if t.result.device != tensor(x).device:
+        raise Unsupported("a move to another device")
+    if memory_format not in (None, torch.preserve_format):
+        raise Unsupported("a change of the memory format")
+    return to(t, x, dtype)
+
+
 @op("_weight_norm.default")
 def _(t, v, g, dim):
     rank = tensor(v).dim()
