@@ -133,7 +133,20 @@ class Bound:
         return lambda *inputs: self._plain(inputs) if torch.is_grad_enabled() else ours(*inputs)
 
     def _with_parts(self, ours):
+        """The first call is PyTorch's: what hooks collected while it ran, forward() may have given back."""
+        met = False
+
         def call(*inputs):
+            nonlocal met
+            if not met:
+                result = self._plain(inputs)
+                met = True
+                if pytree.tree_structure(result) != self.entry.capture.out_spec:
+                    reason = (
+                        f"what {type(self._module()).__name__} gives has in it what hooks of its parts have collected"
+                    )
+                    self._module().__dict__["_transfuse"].refuse(reason)
+                return result
             try:
                 return ours(*inputs)
             except Unlike as found:

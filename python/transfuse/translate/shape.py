@@ -234,7 +234,9 @@ def pad(t, x, padding, value=0):
 
 @op("pad.default")
 def _(t, x, padding, mode="constant", value=None):
-    return pad(t, x, padding, 0 if value is None else value) if mode == "constant" else pad_with_own(t, x, padding, mode)
+    return (
+        pad(t, x, padding, 0 if value is None else value) if mode == "constant" else pad_with_own(t, x, padding, mode)
+    )
 
 
 @op("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
