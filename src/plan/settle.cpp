@@ -1,7 +1,11 @@
 #include "plan/settle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <optional>
+
+#include "graph/has.h"
 
 namespace transfuse {
 
@@ -223,30 +227,51 @@ private:
             }
     }
 
-    // Live passes, each after what it reads from.
+    // Live passes, each after what it reads from; of those that may come next the one that leaves least memory in use,
+    // a weight's gradient before the pass whose result all others wait for. Where it is the same: in the draft's order.
     std::vector<int> order() const {
-        std::vector<int> result;
-        std::vector<char> state(draft_.passes.size(), 0);
-        auto visit = [&](auto&& self, int p) -> void {
-            if (state[static_cast<size_t>(p)]) return;
-            state[static_cast<size_t>(p)] = 1;
-            if (stores_[static_cast<size_t>(p)].empty()) return;
-            auto source = [&](ValueId a) {
-                draft_.each_source(a, [&](int q) {
-                    if (q != p) self(self, q);
+        constexpr double grain = 1 << 20;  // bytes
+        const auto count = static_cast<size_t>(draft_.count());
+        std::vector<std::vector<size_t>> sources(count);  // [pass]
+        std::vector<double> held(count);                  // bytes of what it stores for others
+        std::vector<int> readers(count);                  // that are to come
+        std::vector<bool> waiting(count);
+        for (size_t p = 0; p < count; ++p) {
+            waiting[p] = !stores_[p].empty();
+            if (!waiting[p]) continue;
+            const auto read = [&](ValueId a) {
+                draft_.each_source(a, [&](int of) {
+                    const auto q = static_cast<size_t>(of);
+                    if (q == p || stores_[q].empty() || std::ranges::find(sources[p], q) != sources[p].end()) return;
+                    sources[p].push_back(q), ++readers[q];
                 });
             };
-            for (ValueId v : values_[static_cast<size_t>(p)])
+            for (ValueId v : values_[p])
                 for (ValueId a : facts_.graph[v].args)
-                    if (draft_.slot(p, a) == Slot::absent) source(a);
-            for (const Store& store : stores_[static_cast<size_t>(p)])
-                if (draft_.home[Facts::at(store.value)] != p) source(store.value);
-            result.push_back(p);
+                    if (draft_.slot(static_cast<int>(p), a) == Slot::absent) read(a);
+            for (const Store& store : stores_[p]) {
+                if (draft_.home[Facts::at(store.value)] != static_cast<int>(p)) read(store.value);
+                if (!has(facts_.graph.outputs(), store.target)) held[p] += facts_.bytes(store.value);
+            }
+        }
+        const auto growth = [&](size_t p) {
+            double bytes = held[p];
+            for (size_t q : sources[p]) bytes -= readers[q] == 1 ? held[q] : 0;
+            return std::trunc(bytes / grain);
         };
-        for (int p = 0; p < draft_.count(); ++p) visit(visit, p);
-        return result;
+        std::vector<int> result;
+        for (;;) {
+            std::optional<size_t> next;
+            for (size_t p = 0; p < count; ++p)
+                if (waiting[p] && std::ranges::none_of(sources[p], [&](size_t q) { return waiting[q]; }) &&
+                    (!next || growth(p) < growth(*next)))
+                    next = p;
+            if (!next) return result;
+            waiting[*next] = false;
+            for (size_t q : sources[*next]) --readers[q];
+            result.push_back(static_cast<int>(*next));
+        }
     }
-
     const Draft& draft_;
     const Facts& facts_;
     size_t n_;

@@ -560,5 +560,30 @@ TEST(PlanShape, ThinProductsTakeNoCastBesideAReduction) {
     EXPECT_EQ(kinds(planned(body + sum, unable)), (Kinds{pointwise, dense}));
 }
 
+// Gradients of weights come as soon as what they read is there, so that it is not held until the end.
+TEST(PlanShape, WhatIsReadLastIsFreedFirst) {
+    const Plan p = plan(parse(R"(graph g {
+  %a = input f32[8,64,64,64]
+  %b = input f32[8,64,64,64]
+  %c = input f32[8,64,64,64]
+  %u = param f32[1,64,64,3,3]
+  %v = param f32[1,64,64,3,3]
+  %y = lattice(%a, %u) groups=1 up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64]
+  %r = tanh(%y)
+  %z = lattice(%r, %v) groups=1 up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64]
+  %s = tanh(%z)
+  %w = lattice(%s, %u) groups=1 up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64]
+  %dv = correlate(%c, %s) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] taps=[3,3] groups=1
+  %du = correlate(%b, %r) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] taps=[3,3] groups=1
+  return %w, %dv, %du
+}
+)"),
+                        Machine::h200());
+    std::vector<std::string> order;
+    for (const Pass& pass : p.passes)
+        for (const Store& store : pass.stores) order.push_back(p.graph[store.value].name);
+    EXPECT_EQ(order, (std::vector<std::string>{"r", "du", "s", "w", "dv"})) << print(p);
+}
+
 }  // namespace
 }  // namespace transfuse
