@@ -76,6 +76,8 @@ def measured(layer, dtype, seconds):
     found = {}
     for what, backward in (("forward", False), ("step", True)):
         calls = {way: call_of(module, given, backward) for way, (module, given) in ways.items()}
+        for call in calls.values():
+            call()  # kernels are compiled at the first call, which is none to time
         samples = timing.interleaved(calls, timing.Clock("cuda"), 40, seconds)
         times = {way: 1e3 * timing.summary(taken)["ms"] for way, taken in samples.items()}
         for whose in ("ours", "PyTorch"):
