@@ -1,5 +1,7 @@
 #include "cuda/dense/write/pack.h"
 
+#include <algorithm>
+
 #include "cuda/dense/write/constants.h"
 #include "cuda/dense/write/strict.h"
 #include "cuda/kernel/lines.h"
@@ -11,7 +13,25 @@ namespace {
 
 std::string real_text(const Problem& problem) { return problem.real_bytes() == 8 ? "double" : "float"; }
 
-// One thread: a 16-byte vector, one row's channels of one K half.
+// Tiles that a thread takes one after another, where there are threads enough: taps of one channel are neighbours in
+// memory, and come with the first of them.
+int64_t tiles_of_a_thread(int64_t vectors, const Schedule& s) {
+    constexpr int64_t enough = 1 << 16;
+    return std::clamp<int64_t>(vectors / enough, 1, static_cast<int64_t>(s.tiles.size()));
+}
+
+int64_t vectors_of(const Problem& problem, const Config& config, const Schedule& s) {
+    return packed_bytes(config, s) / problem.terms() / 16;
+}
+
+// Those of all tiles but one a thread takes.
+int64_t threads_of(const Problem& problem, const Config& config, const Schedule& s) {
+    const auto tiles = static_cast<int64_t>(s.tiles.size());
+    const int64_t vectors = vectors_of(problem, config, s), each = tiles_of_a_thread(vectors, s);
+    return vectors / tiles * ((tiles + each - 1) / each);
+}
+
+// One thread: 16-byte vectors, one row's channels of one K half, of some tiles.
 void write(Emitter& emitter, const std::string& block, const Problem& problem, const Config& config, const Schedule& s,
            ValueId weight, int spatial, const Argument& to) {
     Body& body = emitter.body();
@@ -24,16 +44,18 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     const std::string real = real_text(problem), tap_of = emitter.integer_table(taps),
                       block_of = emitter.integer_table(blocks);
     const std::string pointer = emitter.parameters().pointer(to, "unsigned char", false);
-    const int64_t vectors = packed_bytes(config, s) / problem.terms() / 16;
+    const auto tiles = static_cast<int64_t>(s.tiles.size());
+    const int64_t each = tiles_of_a_thread(vectors_of(problem, config, s), s);
     body.line("// Operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(lanes) + " channels].");
-    body.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) +
-              ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) +
-              ", COUT = " + num(problem.cout) + ";");
+    body.line("constexpr int TILES = " + num(tiles) + ", EACH = " + num(each) +
+              ", PARTS_OF_TILES = " + num((tiles + each - 1) / each) + ", KSTEPS = " + num(s.k_steps(config)) +
+              ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) + ", COUT = " + num(problem.cout) + ";");
     body.line("constexpr int SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ";");
     body.line("const int at = " + block + " * 256 + threadIdx.x;");
     const std::string rows = num(s.operand_rows), both = num(2 * s.operand_rows);  // of a K half, of a tile
-    body.line("const int row = at % " + rows + ", half = at / " + rows + " % 2, tile = at / " + both +
-              " % TILES, step = at / (" + both + " * TILES) % KSTEPS, part = at / (" + both + " * TILES * KSTEPS);");
+    body.line("const int row = at % " + rows + ", half = at / " + rows + " % 2, tiles = at / " + both +
+              " % PARTS_OF_TILES, step = at / (" + both + " * PARTS_OF_TILES) % KSTEPS, part = at / (" + both +
+              " * PARTS_OF_TILES * KSTEPS);");
     // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
     if (s.interleaved)
         body.line(
@@ -43,7 +65,8 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
         body.line("const int segment = 0, within = row;");
     else
         body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
-    emitter.open("if (at < " + num(vectors) + ")");
+    emitter.open("if (at < " + num(threads_of(problem, config, s)) + ")");
+    emitter.open("for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++)");
     body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
               num(s.blocks_per_tile) + " + " + block_of + "[tile]) * " + rows + " + within;");
     body.line("const int first = " + std::string(s.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
@@ -80,8 +103,8 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
         body.line("low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * " + literal(lost, Real::f32) + ");");
     }
     emitter.close();
-    const std::string address =
-        pointer + " + (long long)(at / " + both + ") * " + num(s.tile_bytes) + " + (half * " + rows + " + row) * 16";
+    const std::string address = pointer + " + ((long long)(part * KSTEPS + step) * TILES + tile) * " +
+                                num(s.tile_bytes) + " + (half * " + rows + " + row) * 16";
     if (problem.terms() == 2) {
         body.line("*(uint4*)(" + address + ") = make_uint4(high[0], high[1], high[2], high[3]);");
         body.line("*(uint4*)(" + address + " + 2048) = make_uint4(low[0], low[1], low[2], low[3]);");
@@ -97,6 +120,7 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
         body.line("*(" + vector + "*)(" + address + ") = whole;");
     }
     emitter.close();
+    emitter.close();
 }
 
 }  // namespace
@@ -107,11 +131,10 @@ int64_t packed_bytes(const Config& config, const Schedule& s) {
 
 ExtraJob pack_job(const Problem& problem, const Config& config, std::shared_ptr<const Schedule> schedule,
                   ValueId weight, int spatial, const Argument& to) {
-    const int64_t vectors = packed_bytes(config, *schedule) / problem.terms() / 16;
     ExtraJob job;
     job.root = weight;
-    job.elements = static_cast<double>(vectors * problem.lanes());
-    job.blocks = (vectors + 255) / 256;
+    job.elements = static_cast<double>(vectors_of(problem, config, *schedule) * problem.lanes());
+    job.blocks = (threads_of(problem, config, *schedule) + 255) / 256;
     job.code = ptx_code();
     job.note = "pack weights";
     job.write = [=, schedule = std::move(schedule)](Emitter& emitter, const std::string& block) {
