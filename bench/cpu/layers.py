@@ -7,7 +7,8 @@ process divided by the number of threads: on a machine that others use as well, 
 without them. The least of many calls counts. `error` is the RMS error against float64 over that of PyTorch's result.
 `--table thin` takes those with few channels a group (depthwise, grouped, first and last layers) instead of deep ones;
 `--openvino` times OpenVINO beside them, with as many threads, where this Python can import it. The environment variables
-TRANSFUSE_CPU_LEVEL=x86_64_v3 and ONEDNN_MAX_CPU_ISA=AVX2 show what a machine without AVX-512 would do.
+TRANSFUSE_CPU_LEVEL=x86_64_v3, ONEDNN_MAX_CPU_ISA=AVX2 and MKL_ENABLE_INSTRUCTIONS=AVX2 (PyTorch's 1x1 are MKL's products) show what
+a machine without AVX-512 would do.
 """
 
 import argparse
@@ -180,7 +181,8 @@ def page(results, columns, summary, options):
         versions += ", OpenVINO " + importlib.metadata.version("openvino")
     files = {options.page, options.json, "--page", "--json"}
     shown = [word for word in sys.argv[1:] if word not in files]
-    limits = [f"{k}={os.environ[k]}" for k in ("TRANSFUSE_CPU_LEVEL", "ONEDNN_MAX_CPU_ISA") if k in os.environ]
+    variables = ("TRANSFUSE_CPU_LEVEL", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+    limits = [f"{k}={os.environ[k]}" for k in variables if k in os.environ]
     command = " ".join([*limits, "PYTHONPATH=python", "python", "bench/cpu/layers.py", *shown])
     clock = (
         "the clock on the wall"
