@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "cuda/dense/dense.h"
 #include "cuda/runtime/side_by_side.h"
@@ -34,8 +36,16 @@ std::vector<Outcome> compile_each(Assembly& assembly, int arch, const Compiler& 
             fresh.push_back(i);
     }
     if (fresh.empty()) return outcomes;
-    side_by_side(fresh.size(), [&](size_t k) {
-        const size_t i = fresh[k];
+    // Launches that are alike wait for one of them, but no thread does.
+    std::map<std::string_view, size_t> first;  // by text
+    std::vector<size_t> distinct;
+    const auto source_of = [&](size_t i) -> const Source& { return *assembly.launches[i].launch.source; };
+    for (const size_t i : fresh) {
+        const auto [known_text, is_first] = first.try_emplace(source_of(i).text, i);
+        if (is_first || source_of(known_text->second) != source_of(i)) distinct.push_back(i);
+    }
+    side_by_side(distinct.size(), [&](size_t k) {
+        const size_t i = distinct[k];
         const Source& source = *assembly.launches[i].launch.source;
         try {
             const auto binary = compile(source, arch);
@@ -46,6 +56,9 @@ std::vector<Outcome> compile_each(Assembly& assembly, int arch, const Compiler& 
             outcomes[i] = {std::current_exception(), error.what()};
         }
     });
+    for (const size_t i : fresh)
+        if (const size_t alike = first.at(source_of(i).text); source_of(alike) == source_of(i))
+            outcomes[i] = outcomes[alike];
     return outcomes;
 }
 

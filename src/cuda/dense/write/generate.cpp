@@ -13,6 +13,7 @@
 #include "cuda/kernel/expression.h"
 #include "cuda/kernel/hooks.h"
 #include "cuda/kernel/lines.h"
+#include "cuda/kernel/numbered.h"
 #include "cuda/kernel/warpgroup_code.h"
 
 namespace transfuse::cuda {
@@ -232,7 +233,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     text.append(products).append(multiply_function(problem, config, s)).append(fragment_program(epilogue, s, config));
     text.append(products_to_chunks(config, s, epilogue));
     if (config.store_groups > 0) text += store_role(epilogue, s, config) + "\n";
-    return text + EntryWriter(problem, config, s, epilogue).text(entry);
+    return numbered_in_order(text + EntryWriter(problem, config, s, epilogue).text(entry));
 }
 
 }  // namespace transfuse::cuda
