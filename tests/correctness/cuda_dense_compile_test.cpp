@@ -133,13 +133,13 @@ Sizes last_strides(const Sizes& shape) {
 }
 
 // The dense passes of a case as programs.
-std::vector<DenseProgram> programs(const Case& c) {
+std::vector<FamilyProgram> programs(const Case& c) {
     Plan planned = plan(rewrite(parse(c.text)).rewritten, Machine::h200());
     planned.machine.launch = 0;   // else small problems are multiplied in strict fp32 though TF32 is asked for
     Strides strides;
     for (const Node& node : planned.graph.nodes())
         strides.push_back(c.channels_last && node.type.rank() > 3 && node.op != Op::param ? last_strides(node.type.shape) : contiguous_strides(node.type.shape));
-    std::vector<DenseProgram> list;
+    std::vector<FamilyProgram> list;
     for (const Pass& pass : planned.passes) {
         if (pass.kind != PassKind::dense) continue;
         const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = c.precision, .target = Target{}, .aligned = true, .config = {}};
@@ -158,7 +158,7 @@ TEST(CudaDenseCompile, EveryShapeOfPass) {
     struct Outcome { std::string name, log; };
     std::vector<std::pair<std::string, std::shared_ptr<const Source>>> sources;
     for (const Case& c : cases)
-        for (const DenseProgram& program : programs(c))
+        for (const FamilyProgram& program : programs(c))
             for (const Launch& launch : program.program.launches) sources.push_back({c.name, launch.source});
     std::vector<Outcome> outcomes(sources.size());
     std::vector<std::thread> threads;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "algebra/lattice/integer.h"
-#include "cuda/assemble/pass/pass_program.h"
+#include "cuda/assemble/pass/pass_generator.h"
 #include "cuda/assemble/products.h"
 #include "cuda/kernel/shares.h"
 #include "cuda/runtime/side_by_side.h"
@@ -56,10 +56,16 @@ public:
 
     Assembly run() {
         // Weights are packed by the launch that prepares them, so every other pass is generated first.
+        std::vector<std::unique_ptr<PassGenerator>> passes;
+        for (size_t p = first_; p < plan_.passes.size(); ++p)
+            passes.push_back(std::make_unique<PassGenerator>(context_, p, config_of(p)));
+        std::vector<PassProgram> made(passes.size());
+        side_by_side_when_long(passes.size(), [&](size_t k) { passes[k]->ask(); });
+        for (const auto& pass : passes) pass->settle();
+        side_by_side_when_long(passes.size(), [&](size_t k) { made[k] = passes[k]->write(); });
         packed_.reserve(plan_.passes.size());
         std::vector<Program> programs(plan_.passes.size());
-        std::vector<std::optional<Tiles>> ahead = all_tiles_ahead();
-        for (size_t p = first_; p < plan_.passes.size(); ++p) programs[p] = generate(p, std::move(ahead[p]));
+        for (size_t k = 0; k < made.size(); ++k) programs[first_ + k] = take(first_ + k, std::move(made[k]));
         bind_in_order(std::move(programs));
         copy_repeated_outputs();
         assembly_.workspace_bytes += scratch_bytes_;
@@ -80,24 +86,7 @@ private:
         return config == configs_.end() ? "" : config->second;
     }
 
-    // Tiles of a pass depend on nothing that is decided for another: where there are many, and choosing a tile and
-    // writing its text takes long, several threads generate them. By pass.
-    std::vector<std::optional<Tiles>> all_tiles_ahead() const {
-        constexpr size_t few = 4;
-        std::vector<std::optional<Tiles>> tiles(plan_.passes.size());
-        std::vector<size_t> passes;
-        passes.reserve(plan_.passes.size());
-        for (size_t p = first_; p < plan_.passes.size(); ++p)
-            if (takes_tiles(context_, p, config_of(p))) passes.push_back(p);
-        if (passes.size() < few) return tiles;
-        side_by_side_when_long(passes.size(), [&](size_t k) {
-            tiles[passes[k]] = tiles_ahead(context_, passes[k], config_of(passes[k]));
-        });
-        return tiles;
-    }
-
-    Program generate(size_t pass, std::optional<Tiles> tiles) {
-        PassProgram made = generate_pass(context_, pass, config_of(pass), std::move(tiles));
+    Program take(size_t pass, PassProgram made) {
         if (!made.note.empty()) {
             assembly_.notes.resize(plan_.passes.size());
             assembly_.notes[pass] = std::move(made.note);

@@ -151,7 +151,7 @@ bool count_tiles(const Surroundings& around, Cutting& cutting, std::string* why_
     return true;
 }
 
-DenseProgram write(const Surroundings& around, const Cutting& cutting) {
+FamilyProgram write(const Surroundings& around, const Cutting& cutting) {
     const Request& request = *cutting.request;
     const TextOptions& options = cutting.options;
     const KernelSizes& sizes = cutting.sizes;
@@ -163,7 +163,7 @@ DenseProgram write(const Surroundings& around, const Cutting& cutting) {
     const Config& config = cutting.cut.config;
     const Schedule& s = *cutting.cut.schedule;
 
-    DenseProgram result;
+    FamilyProgram result;
     const DenseText text = text_of(around, request, cutting.cut);
     result.pack = text.pack;
     result.packed_bytes = packed_bytes(config, s);
@@ -185,10 +185,7 @@ DenseProgram write(const Surroundings& around, const Cutting& cutting) {
                 round_up((options.apart ? parts_stored(*problem) : numel(around.plan.graph[o.value].type.shape)) *
                              epilogue.real_bytes(),
                          256);
-    if (options.apart) {
-        result.places.emplace(around.pass.anchor, place_of_parts(around, *problem, kept_at[0]));
-        result.parts = name_of_parts(options.apart);
-    }
+    if (options.apart) result.places.emplace(around.pass.anchor, place_of_parts(around, *problem, kept_at[0]));
 
     Launch main;
     main.source = text.source;
@@ -237,8 +234,8 @@ DenseProgram write(const Surroundings& around, const Cutting& cutting) {
 }
 
 // around: lives until the offer is written.
-std::optional<DenseOffer> offer(const Surroundings& around, std::unique_ptr<Request> request,
-                                const TextOptions& options, std::string* why_not) {
+std::optional<Offer> offer(const Surroundings& around, std::unique_ptr<Request> request, const TextOptions& options,
+                           std::string* why_not) {
     if (!request) return std::nullopt;
     auto cut = chosen(*request, around, options);
     if (!cut) {
@@ -248,10 +245,13 @@ std::optional<DenseOffer> offer(const Surroundings& around, std::unique_ptr<Requ
     const auto cutting = std::make_shared<Cutting>(Cutting{std::move(request), std::move(*cut), options});
     if (!count_tiles(around, *cutting, why_not)) return std::nullopt;
     const Problem& problem = cutting->request->problem;
-    DenseOffer offer;
+    Offer offer;
     offer.seconds = estimate(problem, cutting->request->needs, cutting->cut.config, *cutting->cut.schedule,
                              around.target.multiprocessors);
-    if (options.apart) offer.seconds += seconds_to_add_up(around, problem);
+    if (options.apart) {
+        offer.seconds += seconds_to_add_up(around, problem);
+        offer.parts = name_of_parts(options.apart);
+    }
     const double waves = static_cast<double>(cutting->sizes.total) / around.target.multiprocessors;
     offer.busy = waves / std::ceil(waves);
     offer.write = [&around, cutting] { return write(around, *cutting); };
@@ -259,8 +259,8 @@ std::optional<DenseOffer> offer(const Surroundings& around, std::unique_ptr<Requ
 }
 
 // Of the kernels of one family.
-std::optional<DenseOffer> offer(const Surroundings& around, Family family, std::string* why_not,
-                                const TextOptions& options = {}) {
+std::optional<Offer> offer(const Surroundings& around, Family family, std::string* why_not,
+                           const TextOptions& options = {}) {
     return offer(around, read_request(around, family, why_not, options), options, why_not);
 }
 
@@ -273,18 +273,18 @@ Few<Family, 2> families(const Surroundings& around) {
 
 }  // namespace
 
-std::optional<DenseOffer> offer_dense(const Surroundings& around, std::string* why_not) {
+std::optional<Offer> offer_dense(const Surroundings& around, std::string* why_not) {
     if (why_not) *why_not = "tensor-core kernels need sm_80";
     for (Family family : families(around))
         if (auto one = offer(around, family, why_not)) return one;
     return std::nullopt;
 }
 
-std::optional<DenseOffer> offer_dense_apart(const Surroundings& around, double than) {
+std::optional<Offer> offer_dense_apart(const Surroundings& around, double than) {
     for (Family family : families(around)) {
         const auto read = read_pass(around, family, nullptr);
         if (!read) continue;
-        std::optional<DenseOffer> best;
+        std::optional<Offer> best;
         for (const Apart& apart : worth_leaving_apart(read->problem, around, than))
             if (auto one = offer(around, family, nullptr, {.apart = apart});
                 one && (!best || one->seconds < best->seconds))
@@ -294,7 +294,7 @@ std::optional<DenseOffer> offer_dense_apart(const Surroundings& around, double t
     return std::nullopt;
 }
 
-std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& around, double than) {
+std::optional<Offer> offer_dense_channels_last(const Surroundings& around, double than) {
     const auto input = input_to_channels_last(around);
     if (!input) return std::nullopt;
     const Type& type = around.plan.graph[*input].type;
@@ -308,7 +308,7 @@ std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& around, 
     copied->seconds += to_channels_last_seconds(around, type);
     if (copied->seconds >= figures::copied_clearly * figures::in_elements * than) return std::nullopt;
     copied->write = [strides, channels_last, input = *input, &type, write = std::move(copied->write)] {
-        DenseProgram dense = write();
+        FamilyProgram dense = write();
         Program& program = dense.program;
         const int64_t at = round_up(static_cast<int64_t>(program.scratch_bytes), 256);
         for (Launch& launch : program.launches) read_channels_last(launch, input, at);
@@ -344,7 +344,7 @@ KnownOffers::KnownOffers(const Surroundings& surroundings)
     : around_(surroundings), passes_(std::make_unique<Passes>()) {}
 KnownOffers::~KnownOffers() = default;
 
-std::optional<DenseOffer> KnownOffers::as(const std::shared_ptr<const KernelSpec>& spec) {
+std::optional<Offer> KnownOffers::as(const std::shared_ptr<const KernelSpec>& spec) {
     if (!spec) return std::nullopt;
     const TextOptions options{.spec = spec};
     for (Family family : families(around_)) {
@@ -358,7 +358,7 @@ std::optional<DenseOffer> KnownOffers::as(const std::shared_ptr<const KernelSpec
     return std::nullopt;
 }
 
-std::optional<DenseOffer> offer_dense_for_many(const Surroundings& around, int larger, bool any_size) {
+std::optional<Offer> offer_dense_for_many(const Surroundings& around, int larger, bool any_size) {
     for (Family family : families(around))
         if (auto one = offer(around, family, nullptr, {larger, any_size})) return one;
     return std::nullopt;

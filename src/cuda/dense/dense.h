@@ -4,37 +4,17 @@
 // nothing here calls CUDA. What comes out is text, launch shapes and arguments for the runtime.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
 struct KernelSpec;
-
-struct DenseProgram {
-    Program program;  // the tiles; all tile stores are done
-    Places
-        places;  // for the tail, in the pass's scratch: grid values (as partials, mostly), or the tile value one is of
-    std::shared_ptr<const ExtraJob> pack;  // to be run before: the weights as the kernel wants them
-    int64_t packed_bytes = 0;
-    Words config;  // in words
-    Words words;   // the configuration and the specialization: all that the text depends on beside the pass's structure
-    std::string parts;  // what is left apart, in words; empty: nothing
-    Words pass_note;    // for the pass that is all this program; empty: there is none yet
-};
-
-// What the family would make of a pass: enough to compare it with others. One is written, once.
-struct DenseOffer {
-    double seconds = 0;                   // estimate
-    double busy = 1;                      // share of the multiprocessors that have a tile, over all rounds
-    std::function<DenseProgram()> write;  // while the surroundings are there
-};
 
 // What a pass says that is made by tensor cores, before what its program says.
 inline constexpr std::string_view by_tensor_cores = "tensor-core kernel; ";
@@ -48,9 +28,9 @@ inline constexpr std::string_view portable_config =
 // The pass on the wgmma family where the device has it and the family takes it, else on the portable one, or nullopt
 // with a sentence in `why_not`: the executable then takes the general pull kernel. Surroundings::config, where it fits
 // the pass, overrides the heuristic.
-std::optional<DenseOffer> offer_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
+std::optional<Offer> offer_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
 
-// What the words of a kernel (DenseProgram::words) say. Null where they say nothing.
+// What the words of a kernel (FamilyProgram::words) say. Null where they say nothing.
 std::shared_ptr<const KernelSpec> kernel_spec_named(const std::string& words);
 
 // The same by what other sizes were given; nullopt where that does not fit this size.
@@ -59,7 +39,7 @@ public:
     explicit KnownOffers(const Surroundings& surroundings);
     ~KnownOffers();
     KnownOffers(const KnownOffers&) = delete;
-    std::optional<DenseOffer> as(const std::shared_ptr<const KernelSpec>& spec);
+    std::optional<Offer> as(const std::shared_ptr<const KernelSpec>& spec);
 
 private:
     struct Passes;
@@ -68,14 +48,14 @@ private:
 };
 
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
-std::optional<DenseOffer> offer_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
+std::optional<Offer> offer_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
 // The same where it is estimated clearly faster with the parts of its sums left apart (apart.h): they alone are stored,
 // places says how they are read. than: the estimate of what it would replace.
-std::optional<DenseOffer> offer_dense_apart(const Surroundings& surroundings, double than);
+std::optional<Offer> offer_dense_apart(const Surroundings& surroundings, double than);
 
 // The same where it is estimated clearly faster with a copy of its input (to_channels_last.h).
-std::optional<DenseOffer> offer_dense_channels_last(const Surroundings& surroundings, double than);
+std::optional<Offer> offer_dense_channels_last(const Surroundings& surroundings, double than);
 
 // Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.
 std::vector<std::string> dense_configs(const Surroundings& surroundings, size_t most);

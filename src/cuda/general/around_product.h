@@ -48,7 +48,7 @@ protected:
 
     const Surroundings& s_;
     const Graph& graph_;
-    const std::vector<Sink>& sinks_;
+    const std::vector<Sink> sinks_;
     const ValueId anchor_, x_, w_, bias_;  // bias: -1 where there is none
     const Lattices axes_;
     const int64_t cin_, cout_, taps_;  // channels of a group, taps of all axes

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
@@ -34,7 +34,7 @@ struct Loop {
 std::optional<Loop> read_loop(const Surroundings& around, const Places& places, const std::vector<Place>& stores,
                               std::string* why_not);
 
-std::optional<Launch> generate_loop(const Surroundings& around, const Places& places, const std::vector<Place>& stores,
-                                    std::string* why_not);
+std::optional<Offer> offer_loop(const Surroundings& around, const Places& places, const std::vector<Place>& stores,
+                                std::string* why_not);
 
 }  // namespace transfuse::cuda

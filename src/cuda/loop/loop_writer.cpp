@@ -7,8 +7,7 @@
 
 namespace transfuse::cuda {
 
-std::optional<Launch> LoopWriter::write() {
-    if (!shape()) return std::nullopt;
+Launch LoopWriter::write() {
     body_.line("TF_SEQUENCE();");
     body();
     Source source;
@@ -160,10 +159,11 @@ void LoopWriter::pointwise(ValueId id, std::map<ValueId, LoopValue>& values, con
     values[id] = result;
 }
 
-std::optional<Launch> generate_loop(const Surroundings& around, const Places& places, const std::vector<Place>& stores,
-                                    std::string* why_not) {
-    const auto loop = read_loop(around, places, stores, why_not);
-    if (!loop) return std::nullopt;
+std::optional<Offer> offer_loop(const Surroundings& around, const Places& places, const std::vector<Place>& stores,
+                                std::string* why_not) {
+    auto read = read_loop(around, places, stores, why_not);
+    if (!read) return std::nullopt;
+    const auto loop = std::make_shared<const Loop>(std::move(*read));
     constexpr int64_t limit = (int64_t{1} << 31) - 8192;
     bool wide_index = loop->rows() * loop->row >= limit;
     for (const auto* list : {&loop->reads, &loop->stores})
@@ -172,11 +172,18 @@ std::optional<Launch> generate_loop(const Surroundings& around, const Places& pl
             for (size_t a = 0; a < loop->outer.size(); ++a) reach += std::abs(t.strides[a]) * (loop->outer[a] - 1);
             wide_index = wide_index || reach >= limit;
         }
-    auto launch =
-        (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index, around.target.any_size)
-            ->write();
-    if (!launch && why_not) *why_not = "a row is too long for registers";
-    return launch;
+    const std::shared_ptr<LoopWriter> writer =
+        (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index, around.target.any_size);
+    if (!writer->shape()) {
+        if (why_not) *why_not = "a row is too long for registers";
+        return std::nullopt;
+    }
+    return Offer{.write = [loop, writer] {
+        FamilyProgram result;
+        result.program.launches.push_back(writer->write());
+        result.program.note = result.program.launches[0].note;
+        return result;
+    }};
 }
 
 }  // namespace transfuse::cuda

@@ -32,11 +32,11 @@ public:
         : loop_(loop), graph_(graph), parameters_(wide_index, any_size) {}
     virtual ~LoopWriter() = default;
 
-    // Nothing where a row does not fit into registers.
-    std::optional<Launch> write();
+    // What a thread takes. False where a row does not fit into registers.
+    virtual bool shape() = 0;
+    Launch write();
 
 protected:
-    virtual bool shape() = 0;  // fills shape_
     virtual int64_t blocks() const = 0;
     virtual std::string helpers() const { return ""; }  // device functions
     virtual void body() = 0;

@@ -135,7 +135,7 @@ bool CellWriter::read_steps(std::string& why) {
     return true;
 }
 
-GridProgram CellWriter::write() {
+FamilyProgram CellWriter::write() {
     channels_ = (own_ + 3) / 4 * 4;
     const Sizes& out = graph_[anchor_].type.shape;
     pairs_ = 1;
@@ -146,12 +146,12 @@ GridProgram CellWriter::write() {
     }
     slices_ = std::clamp<int64_t>(resident * s_.target.multiprocessors / (out[0] * shares()), 1,
                                   (pairs_ + threads - 1) / threads);
-    GridProgram result;
+    FamilyProgram result;
     int64_t scratch = 0;
     for (ValueId v : grid_)
         if (with_var(v) < 0) place(v, result, scratch);
     for (ValueId v : grid_)
-        if (with_var(v) >= 0) result.grid.emplace(v, result.grid.at(with_var(v)));
+        if (with_var(v) >= 0) result.places.emplace(v, result.places.at(with_var(v)));
     for (auto* list : {&grid_, &early_grid_, &late_grid_})
         std::erase_if(*list, [&](ValueId v) { return with_var(v) >= 0; });
     write_body();
@@ -165,11 +165,11 @@ GridProgram CellWriter::write() {
     return result;
 }
 
-std::optional<GridProgram> generate_cells(const Surroundings& surroundings, const Places& places,
-                                          const std::vector<Sink>& sinks, std::string* why_not) {
-    CellWriter writer(surroundings, places, sinks);
-    if (!writer.arrange(why_not)) return std::nullopt;
-    return writer.write();
+std::optional<Offer> offer_cells(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
+                                 std::string* why_not) {
+    const auto writer = std::make_shared<CellWriter>(surroundings, places, sinks);
+    if (!writer->arrange(why_not)) return std::nullopt;
+    return Offer{.write = [writer] { return writer->write(); }};
 }
 
 }  // namespace transfuse::cuda

@@ -5,13 +5,12 @@
 
 #include <optional>
 
-#include "cuda/general/pull.h"
-#include "cuda/sums/moments/moments.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
 // nullopt with a sentence in `why_not` where another family must do it. sinks: what the pass stores of its tiles.
-std::optional<GridProgram> generate_cells(const Surroundings& surroundings, const Places& places,
-                                          const std::vector<Sink>& sinks, std::string* why_not = nullptr);
+std::optional<Offer> offer_cells(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
+                                 std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

@@ -6,7 +6,7 @@
 namespace transfuse::cuda {
 
 // A slot a block: sums, sums of squares, extrema, in fp64.
-void CellWriter::place(ValueId v, GridProgram& result, int64_t& scratch) {
+void CellWriter::place(ValueId v, FamilyProgram& result, int64_t& scratch) {
     const Node& node = graph_[v];
     const Sizes& dims = node.attributes.integers(Key::dims);
     const bool batch = std::find(dims.begin(), dims.end(), 0) != dims.end(),
@@ -22,7 +22,7 @@ void CellWriter::place(ValueId v, GridProgram& result, int64_t& scratch) {
     if (!batch) place.strides[0] = slices_ * cout_;
     place.strides[batch && !keepdim ? 0 : 1] = 1;
     place.partials = Partials{batch ? n * slices_ : slices_, cout_, n * slices_ * cout_, false};
-    result.grid.emplace(v, place);
+    result.places.emplace(v, place);
     slot_at_[v] = scratch;
     scratch += (node.op == Op::var ? 2 : 1) * n * slices_ * cout_ * 8;
 }

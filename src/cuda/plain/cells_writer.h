@@ -18,7 +18,7 @@ public:
         : AroundProduct(s, sinks), kernel_(s, places), body_(kernel_.body), emitter_(kernel_.emitter) {}
 
     bool arrange(std::string* why_not);
-    GridProgram write();
+    FamilyProgram write();
 
 private:
     static constexpr int64_t threads = 128, resident = 3, cells = 2;
@@ -58,7 +58,7 @@ private:
     // Sums over space.
     // The var whose sums hold those of a mean; -1: none.
     ValueId with_var(ValueId v) const { return variance_beside(graph_, v, grid_); }
-    void place(ValueId v, GridProgram& result, int64_t& scratch);
+    void place(ValueId v, FamilyProgram& result, int64_t& scratch);
     void declare(ValueId v);
     void add(ValueId v);
     void leave(ValueId v, const std::string& n, const std::string& slice);

@@ -60,11 +60,16 @@ public:
         return true;
     }
 
-    // What packs the bias; null where it is read as it lies.
-    std::shared_ptr<const ExtraJob> pack() const { return bias_in_parts() ? pack_bias(s_, bias_) : nullptr; }
-    int64_t packed_bytes() const { return bias_in_parts() ? packed_bias_bytes(cout_) : 0; }
+    FamilyProgram write() {
+        FamilyProgram result;
+        if (bias_in_parts()) result.pack = pack_bias(s_, bias_), result.packed_bytes = packed_bias_bytes(cout_);
+        result.program.launches.push_back(write_kernel());
+        result.program.note = result.program.launches[0].note;
+        return result;
+    }
 
-    Launch write() {
+private:
+    Launch write_kernel() {
         KernelText kernel(s_, places_);
         body_ = &kernel.body, emitter_ = &kernel.emitter, parameters_ = &kernel.parameters;
         const int64_t blocks = (cout_ + block_ - 1) / block_;
@@ -79,7 +84,6 @@ public:
             "", 2);
     }
 
-private:
     // Few channels of many pixels, which tensor cores would multiply in strict fp32 (as PyTorch does though TF32 is
     // allowed).
     bool is_few() const {
@@ -399,20 +403,17 @@ void stage_weights(Emitter& emitter, ValueId w, const Lattices& axes, const Weig
     emitter.close();
 }
 
-std::optional<ThinProgram> generate_thin(const Surroundings& surroundings, const Places& places,
-                                         const std::vector<Sink>& sinks, std::string* why_not) {
-    ThinWriter writer(surroundings, places, sinks);
+std::optional<Offer> offer_thin(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
+                                std::string* why_not) {
     for (const Sink& sink : sinks)
         if (surroundings.plan.graph[sink.value].type.shape !=
             surroundings.plan.graph[surroundings.pass.anchor].type.shape) {
             if (why_not) *why_not = "a store of another shape";
             return std::nullopt;
         }
-    if (!writer.arrange(why_not)) return std::nullopt;
-    ThinProgram thin{{}, writer.pack(), writer.packed_bytes()};
-    thin.program.launches.push_back(writer.write());
-    thin.program.note = thin.program.launches[0].note;
-    return thin;
+    const auto writer = std::make_shared<ThinWriter>(surroundings, places, sinks);
+    if (!writer->arrange(why_not)) return std::nullopt;
+    return Offer{.write = [writer] { return writer->write(); }};
 }
 
 }  // namespace transfuse::cuda

@@ -3,21 +3,17 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
-// A bias that is made of parameters comes packed, in two parts (thin_bias.h).
-struct ThinProgram {
-    Program program;
-    std::shared_ptr<const ExtraJob> pack;  // null: nothing is packed
-    int64_t packed_bytes = 0;
-};
-
 // nullopt with a sentence in `why_not` where another family must do it. sinks: what the pass stores.
-std::optional<ThinProgram> generate_thin(const Surroundings& surroundings, const Places& places,
-                                         const std::vector<Sink>& sinks, std::string* why_not = nullptr);
+// A bias that is made of parameters comes packed, in two parts (thin_bias.h).
+std::optional<Offer> offer_thin(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
+                                std::string* why_not = nullptr);
 
 // Weights of a block of channels in shared memory, `tf_weights` as float4: [input channel][tap][channel], zeros for
 // channels there are not. `count` of them; of input channels from first_input on.

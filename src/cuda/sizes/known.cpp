@@ -34,7 +34,7 @@ constexpr Slack second{1.35, 2e-6}, further{2.5, 10e-6};
 // It then is made for sizes up to so many times as large, if the size at hand can bear it.
 constexpr int largest = 4;
 constexpr Slack bearable{1.5, 10e-6};
-constexpr double full = 0.7;  // DenseProgram::busy: below this another tile may be much better
+constexpr double full = 0.7;  // Offer::busy: below this another tile may be much better
 constexpr int most_doubts = 3;
 
 // Made for rows that are no multiple of 16 bytes.
@@ -69,10 +69,10 @@ double outputs_of(const Surroundings& around) {
 }
 
 // The known kernel that is estimated fastest for the size, if any serves it.
-std::optional<DenseOffer> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
+std::optional<Offer> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
     KnownOffers offers(around);
     struct Candidate {
-        DenseOffer offer;
+        Offer offer;
         const KnownKernel* kernel = nullptr;
     };
     std::vector<Candidate> order;
@@ -84,7 +84,7 @@ std::optional<DenseOffer> fastest(const Surroundings& around, const std::vector<
     });
     // Its text tells whether it is the kernel that is known.
     for (auto& [offer, kernel] : order) {
-        DenseProgram program = offer.write();
+        FamilyProgram program = offer.write();
         std::shared_ptr<const Source>& source = program.program.launches[0].source;
         if (kernel->source && source != kernel->source && source->text != kernel->source->text) continue;
         if (kernel->source) source = kernel->source;
@@ -266,15 +266,15 @@ void KnownKernels::keep_for_graphs(std::shared_ptr<const DeviceMemory> weights) 
     of_graphs_.insert(std::move(weights));
 }
 
-std::optional<DenseOffer> offer_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
-                                            std::string* why_not) {
+std::optional<Offer> offer_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
+                                       std::string* why_not) {
     const double outputs = outputs_of(around);
     taken = {
         &known.structure_of(around), static_cast<int>(std::bit_width(static_cast<uint64_t>(outputs))), false, {}, true};
-    const auto take = [&taken, outputs](std::optional<DenseOffer> offer) {
+    const auto take = [&taken, outputs](std::optional<Offer> offer) {
         if (offer)
             offer->write = [&taken, outputs, write = std::move(offer->write)] {
-                DenseProgram program = write();
+                FamilyProgram program = write();
                 taken.kernel = {program.words, outputs, program.program.launches[0].source, nullptr};
                 return program;
             };
@@ -288,7 +288,7 @@ std::optional<DenseOffer> offer_dense_among(const Surroundings& around, KnownKer
     auto best = fastest(around, kernels);
     // Where rows of odd lengths were met, others will be: then the text shall be right for any.
     const bool any_size = !best || std::any_of(kernels.begin(), kernels.end(), for_odd_rows);
-    const auto for_many = [&](std::optional<DenseOffer> own) {
+    const auto for_many = [&](std::optional<Offer> own) {
         const auto smaller = [&](const KnownKernel& kernel) { return kernel.outputs < 2 * outputs; };
         if (!own || !std::all_of(kernels.begin(), kernels.end(), smaller)) return own;
         for (int larger = largest; larger > 1; larger /= 2)

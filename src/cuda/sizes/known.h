@@ -22,7 +22,7 @@ namespace transfuse::cuda {
 class DeviceMemory;
 
 struct KnownKernel {
-    Words words;                                       // DenseProgram::words
+    Words words;                                       // FamilyProgram::words
     double outputs = 0;                                // of the pass it was made for
     std::shared_ptr<const Source> source;              // null: compiled by another process
     std::shared_ptr<const KernelSpec> spec = nullptr;  // by the words, once it is known; null: nothing
@@ -95,7 +95,7 @@ private:
 // offer_dense for a program that knows some kernels: the best for the size if it is the first of its structure, else
 // one that is known unless another is worth its compilation. taken: lives until the offer is written, which tells it
 // the kernel.
-std::optional<DenseOffer> offer_dense_among(const Surroundings& surroundings, KnownKernels& known, Taken& taken,
-                                            std::string* why_not = nullptr);
+std::optional<Offer> offer_dense_among(const Surroundings& surroundings, KnownKernels& known, Taken& taken,
+                                       std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

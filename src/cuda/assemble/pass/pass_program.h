@@ -1,10 +1,11 @@
 // One pass as launches: the family of kernels that takes it, whole or in part, and the general kernel for what is left.
 #pragma once
 
+#include <memory>
 #include <optional>
-#include <string>
 
-#include "cuda/assemble/pass/pass_tiles.h"
+#include "cuda/general/pull.h"
+#include "cuda/sizes/known.h"
 
 namespace transfuse::cuda {
 
@@ -22,10 +23,5 @@ struct PassProgram {
     std::optional<Taken> taken;   // the same, where the program's kernels are known
     std::optional<PackedWeights> packed;
 };
-
-// config: the dense configuration to take instead of the heuristic's; empty: none. ahead: the pass's tiles, where they
-// were generated already.
-PassProgram generate_pass(const PassContext& context, size_t number, const std::string& config,
-                          std::optional<Tiles> ahead = {});
 
 }  // namespace transfuse::cuda

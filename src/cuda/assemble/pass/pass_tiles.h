@@ -1,6 +1,7 @@
-// The tensor-core kernel of a dense pass.
+// What the tensor cores offer for a dense pass.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,23 +9,19 @@
 
 namespace transfuse::cuda {
 
-// The kernel, or why there is none.
+// A kernel that is not written yet, or why there is none.
 struct Tiles {
-    std::optional<DenseProgram> dense;
-    double seconds = 0;          // that it is estimated to take
-    std::optional<Taken> taken;  // of the kernels that are known
+    std::optional<Offer> offer;
+    std::shared_ptr<Taken> taken;  // of the kernels that are known; told what is written; null: they are not asked
     std::string why_not;
 };
 
 // Where adding them up afterwards is estimated faster, parts of the sums (apart.h); or whole ones, of an input that is
 // copied to channels last: for the first size of a program, by the heuristic's configuration, where tiles make all of
-// the pass.
-Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass);
+// the pass. around: lives until the offer is written.
+Tiles offer_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass);
 
 // Whether tiles may be asked of the pass.
 bool takes_tiles(const PassContext& context, size_t number, const std::string& config);
-// The tiles of a pass before the passes that precede it; threads may do so side by side. Nothing where another family
-// takes the pass; or where something is wrong, which generate_pass will meet again.
-std::optional<Tiles> tiles_ahead(const PassContext& context, size_t number, const std::string& config);
 
 }  // namespace transfuse::cuda

@@ -29,11 +29,11 @@ public:
           emitter_(kernel_.emitter),
           product_(graph_, anchor_, shape, kernel_) {}
 
-    GridProgram write() {
-        GridProgram result;
+    FamilyProgram write() {
+        FamilyProgram result;
         GroupedSums sums(graph_, anchor_, shape_, kernel_);
         int64_t scratch = 0;
-        result.grid = sums.place(scratch);
+        result.places = sums.place(scratch);
         write_body(sums);
         const Sizes& out = graph_[anchor_].type.shape;
         std::string runs;
@@ -332,11 +332,13 @@ private:
 
 }  // namespace
 
-std::optional<GridProgram> generate_grouped(const Surroundings& surroundings, const Places& places,
-                                            const std::vector<Sink>& sinks, std::string* why_not) {
+std::optional<Offer> offer_grouped(const Surroundings& surroundings, const Places& places,
+                                   const std::vector<Sink>& sinks, std::string* why_not) {
     const std::optional<GroupedShape> shape = grouped_shape(surroundings, sinks, why_not);
     if (!shape) return std::nullopt;
-    return GroupedWriter(surroundings, places, sinks, *shape).write();
+    return Offer{.write = [&surroundings, &places, sinks, shape] {
+        return GroupedWriter(surroundings, places, sinks, *shape).write();
+    }};
 }
 
 }  // namespace transfuse::cuda

@@ -73,9 +73,9 @@ public:
         return true;
     }
 
-    GridProgram write() {
+    FamilyProgram write() {
         write_body();
-        GridProgram result;
+        FamilyProgram result;
         result.program.launches.push_back(
             kernel_.launch("tf_grouped_gradient", ceil_div(pairs_, units_) * classes_ * slices_, threads,
                            "weight gradient of groups" + to_string(shape_) + ", " + number(entries_) +
@@ -86,7 +86,7 @@ public:
         place.strides = contiguous_strides(shape_);
         place.aligned = true, place.read_only = false;
         place.partials = Partials{slices_, numel(shape_), 1, false};
-        result.grid.emplace(id_, place);
+        result.places.emplace(id_, place);
         result.program.scratch_bytes = static_cast<size_t>(slices_ * numel(shape_) * 8);
         result.program.note = result.program.launches[0].note;
         return result;
@@ -318,12 +318,12 @@ private:
 
 }  // namespace
 
-std::optional<GridProgram> generate_grouped_gradient(const Surroundings& surroundings, const Places& places) {
+std::optional<Offer> offer_grouped_gradient(const Surroundings& surroundings, const Places& places) {
     const ValueId anchor = surroundings.pass.anchor;
     if (anchor < 0 || surroundings.plan.graph[anchor].op != Op::correlate) return std::nullopt;
-    GradientWriter writer(surroundings, places);
-    if (!writer.arrange()) return std::nullopt;
-    return writer.write();
+    const auto writer = std::make_shared<GradientWriter>(surroundings, places);
+    if (!writer->arrange()) return std::nullopt;
+    return Offer{.write = [writer] { return writer->write(); }};
 }
 
 }  // namespace transfuse::cuda

@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "cuda/sums/moments/moments.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
 // The correlate of a pass, in partials; nullopt where another family must do it.
-std::optional<GridProgram> generate_grouped_gradient(const Surroundings& surroundings, const Places& places);
+std::optional<Offer> offer_grouped_gradient(const Surroundings& surroundings, const Places& places);
 
 }  // namespace transfuse::cuda

@@ -20,23 +20,24 @@ Place slots(const CorrelateShape& shape) {
 
 }  // namespace
 
-std::optional<GridProgram> generate_correlate(const Surroundings& surroundings, const Places& places,
-                                              std::string* why_not) {
+std::optional<Offer> offer_correlate(const Surroundings& surroundings, const Places& places, std::string* why_not) {
     const ValueId anchor = surroundings.pass.anchor;
     if (anchor < 0 || surroundings.plan.graph[anchor].op != Op::correlate) {
         if (why_not) *why_not = "no correlate";
         return std::nullopt;
     }
-    CorrelateShape shape(surroundings, anchor);
-    if (!shape.arrange(why_not)) return std::nullopt;
-    GridProgram result;
-    result.program.launches.push_back(shape.by_columns  ? correlate_by_columns(surroundings, places, shape)
-                                      : shape.by_groups ? correlate_by_groups(surroundings, places, shape)
-                                                        : correlate_by_warps(surroundings, places, shape));
-    result.program.scratch_bytes = static_cast<size_t>(shape.slices * numel(shape.sizes) * 4);
-    result.program.note = result.program.launches[0].note;
-    result.grid.emplace(anchor, slots(shape));
-    return result;
+    const auto shape = std::make_shared<CorrelateShape>(surroundings, anchor);
+    if (!shape->arrange(why_not)) return std::nullopt;
+    return Offer{.write = [&surroundings, &places, shape, anchor] {
+        FamilyProgram result;
+        result.program.launches.push_back(shape->by_columns  ? correlate_by_columns(surroundings, places, *shape)
+                                          : shape->by_groups ? correlate_by_groups(surroundings, places, *shape)
+                                                             : correlate_by_warps(surroundings, places, *shape));
+        result.program.scratch_bytes = static_cast<size_t>(shape->slices * numel(shape->sizes) * 4);
+        result.program.note = result.program.launches[0].note;
+        result.places.emplace(anchor, slots(*shape));
+        return result;
+    }};
 }
 
 }  // namespace transfuse::cuda

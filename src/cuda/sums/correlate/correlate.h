@@ -3,13 +3,13 @@
 
 #include <optional>
 
-#include "cuda/sums/moments/moments.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
 // The correlate of a pass as mma tiles over slices of the pixels, in partials; nullopt with a sentence in `why_not`
 // where the general kernel must do it.
-std::optional<GridProgram> generate_correlate(const Surroundings& surroundings, const Places& places,
-                                              std::string* why_not = nullptr);
+std::optional<Offer> offer_correlate(const Surroundings& surroundings, const Places& places,
+                                     std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

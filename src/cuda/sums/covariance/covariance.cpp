@@ -270,15 +270,15 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
 
 }  // namespace
 
-std::optional<GridProgram> generate_covariance(const Surroundings& surroundings, const Places& places,
-                                               std::string* why_not) {
+std::optional<Offer> offer_covariance(const Surroundings& surroundings, const Places& places, std::string* why_not) {
     const ValueId anchor = surroundings.pass.anchor;
     if (anchor < 0 || surroundings.plan.graph[anchor].op != Op::covariance) {
         if (why_not) *why_not = "no covariance";
         return std::nullopt;
     }
-    if (auto products = covariance_products(surroundings, places)) return products->program();
-    return CovarianceSums(surroundings, places).program();
+    std::shared_ptr<CovarianceParts> parts = covariance_products(surroundings, places);
+    if (!parts) parts = std::make_shared<CovarianceSums>(surroundings, places);
+    return Offer{.write = [parts] { return parts->program(); }};
 }
 
 }  // namespace transfuse::cuda

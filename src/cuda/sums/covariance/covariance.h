@@ -3,12 +3,12 @@
 
 #include <optional>
 
-#include "cuda/sums/moments/moments.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
 // nullopt with a sentence in `why_not` where the pass is no such one.
-std::optional<GridProgram> generate_covariance(const Surroundings& surroundings, const Places& places,
-                                               std::string* why_not = nullptr);
+std::optional<Offer> offer_covariance(const Surroundings& surroundings, const Places& places,
+                                      std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

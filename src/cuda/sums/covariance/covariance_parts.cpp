@@ -45,8 +45,8 @@ CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DT
     segments_ = axes_[2].segments();
 }
 
-GridProgram CovarianceParts::program() {
-    GridProgram result;
+FamilyProgram CovarianceParts::program() {
+    FamilyProgram result;
     result.program.launches = {sum(), fold(), gather()};
     result.program.scratch_bytes = static_cast<size_t>(means_at() + groups_ * channels_ * 8);
     result.program.note = result.program.launches[0].note;
@@ -56,7 +56,7 @@ GridProgram CovarianceParts::program() {
     place.strides = contiguous_strides(graph_[id_].type.shape);
     place.aligned = true;
     place.read_only = false;
-    result.grid.emplace(id_, place);
+    result.places.emplace(id_, place);
     return result;
 }
 

@@ -19,7 +19,7 @@ namespace transfuse::cuda {
 class CovarianceParts {
 public:
     virtual ~CovarianceParts() = default;
-    GridProgram program();
+    FamilyProgram program();
 
 protected:
     CovarianceParts(const Surroundings& s, const Places& places, DType slots, bool centred);

@@ -25,6 +25,9 @@ public:
           entry_(std::move(entry)) {}
     virtual ~BoxSumsWriter() = default;
 
+    virtual Launch write() = 0;
+    ValueId box() const { return box_; }
+
     // Where the sums will be, in slots.
     Place place() const {
         Place place;

@@ -3,21 +3,14 @@
 
 #include <optional>
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/offer.h"
 
 namespace transfuse::cuda {
 
-// What a pass's main kernel leaves: its launches, and where its grid values can be read (as partials, mostly).
-struct GridProgram {
-    Program program;
-    Places grid;
-    std::vector<ValueId> stored;  // those that already are where the pass stores them
-};
-
 // nullopt with a sentence in `why_not` where the general kernel must do it.
 // `stores`: where the pass stores grid values; one that a single block completes goes there directly.
-std::optional<GridProgram> generate_moments(const Surroundings& surroundings, const Places& places,
-                                            const std::vector<std::pair<ValueId, Place>>& stores,
-                                            std::string* why_not = nullptr);
+std::optional<Offer> offer_moments(const Surroundings& surroundings, const Places& places,
+                                   const std::vector<std::pair<ValueId, Place>>& stores,
+                                   std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

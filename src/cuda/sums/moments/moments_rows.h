@@ -12,7 +12,7 @@ public:
     using BoxSumsWriter::BoxSumsWriter;
 
     bool arrange();  // false: not for this node
-    Launch write();
+    Launch write() override;
 
 private:
     void choose_shape();

@@ -12,7 +12,7 @@ public:
     using BoxSumsWriter::BoxSumsWriter;
 
     bool arrange(std::string* why_not);
-    Launch write();
+    Launch write() override;
 
 private:
     static bool refuse(std::string* why_not, const char* why);
