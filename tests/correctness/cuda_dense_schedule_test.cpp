@@ -187,7 +187,7 @@ TEST(CudaDenseSchedule, WindowsTimesTapsAreTheLattice) {
     for (int k = 0; k < 150; ++k) {
         const Case c = random_case(random);
         const bool many = c.problem.axes[3].period() == 4;  // phases along a row: some tiles have a part of them
-        const auto choices = choose(c.problem, c.needs, 132, 227 * 1024, many ? 12 : 2);
+        const auto choices = choose(c.problem, c.needs, Target(), many ? 12 : 2);
         for (const Choice& choice : choices) {
             check_tile(c, choice.config, choice.schedule, random);
             if (HasFatalFailure()) return;
@@ -203,7 +203,7 @@ TEST(CudaDenseSchedule, StaysWithinSharedMemoryAndRegisters) {
     for (int k = 0; k < 200; ++k) {
         const Case c = random_case(random);
         for (int limit : {99 * 1024, 163 * 1024, 227 * 1024})
-            for (const Choice& choice : choose(c.problem, c.needs, 132, limit, 1)) {
+            for (const Choice& choice : choose(c.problem, c.needs, Target{.shared_bytes = limit}, 1)) {
                 const Config& f = choice.config;
                 EXPECT_LE(choice.schedule.shared_bytes, limit - 1024);
                 EXPECT_LE(choice.schedule.blocks * choice.schedule.accumulators * c.problem.terms(), 144);
@@ -228,7 +228,7 @@ TEST(CudaDenseSchedule, PortableWindowsStayInTheirStage) {
         if (k % 3 == 0) c.problem.arithmetic = Arithmetic::f64;
         c.problem.load = LoadMode::planar;
         const int at_once = c.problem.arithmetic == Arithmetic::f64 ? 16 : 32;
-        for (const Choice& choice : choose(c.problem, c.needs, 108, 163 * 1024, 2)) {
+        for (const Choice& choice : choose(c.problem, c.needs, Target{.arch = 80, .multiprocessors = 108, .shared_bytes = 163 * 1024}, 2)) {
             const Schedule& s = choice.schedule;
             const int last_plane = (s.vectors * c.problem.terms() - 1) * s.plane,
                       read = s.run_offset + (s.run_pixels + at_once - 1) / at_once * at_once;

@@ -100,7 +100,7 @@ DenseText text_of(const Surroundings& around, const Request& request, const Cut&
     const auto schedule =
         cut.found
             ? cut.schedule
-            : cache.schedules.get(schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes),
+            : cache.schedules.get(schedule_key(request.problem, request.needs, cut.config, around.target),
                                   [&] { return cut.schedule; });
     if (!schedule) return {source(write()), pack()};  // asked for by its words, this one was refused
     const auto one = [&] {

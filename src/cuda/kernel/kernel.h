@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cuda/kernel/strides.h"
+#include "cuda/kernel/target.h"
 #include "transfuse/engine.h"
 #include "transfuse/error.h"
 #include "transfuse/plan.h"
@@ -40,19 +41,6 @@ public:
 
 private:
     std::shared_ptr<const std::string> text_;  // null: nothing is said
-};
-
-// The device a kernel is generated for.
-struct Target {
-    int arch = 90;  // 90 compiles as sm_90a
-    int multiprocessors = 132;
-    int shared_bytes = 227 * 1024;  // most dynamic shared memory a block can have
-    bool general_only = false;      // only the general kernels (tests run them without a device)
-    bool portable_only = false;     // dense passes never on wgmma (tests)
-    bool any_size = false;          // few texts shall serve all sizes, if not each at its best
-    bool operator==(const Target&) const = default;
-
-    bool has_wgmma() const { return arch == 90 && !portable_only; }
 };
 
 // One translation unit, and the one kernel in it. Equal sources are compiled once per process and cached on disk, so

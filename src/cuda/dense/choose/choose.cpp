@@ -138,8 +138,10 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
 }
 
 // tight: short rows, thin slabs and small pieces as well, for patches of many taps in little shared memory.
-std::vector<Choice> search(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit,
-                           size_t most, bool tight) {
+std::vector<Choice> search(const Problem& problem, const Needs& needs, const Target& target, size_t most, int larger,
+                           bool tight) {
+    Target roomy = target;  // only to see the shape
+    roomy.shared_bytes = 1 << 30;
     std::array<int64_t, 4> u;
     for (size_t a = 0; a < 4; ++a) u[a] = u_extent(problem.axes[a]);
     const int grain = std::max(problem.grain(), needs.vector);
@@ -255,7 +257,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                         ((flat || shared) && c.run[0] * c.run[1] * c.run[2] == 1))
                         continue;
                     c.flat = flat, c.shared_padding = shared;
-                    s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
+                    s = schedule(problem, needs, c, roomy, like ? &*like : nullptr);
                 }
                 if (!s) continue;
                 if (!like) like = s;
@@ -269,11 +271,11 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                     const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
                     tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
                 }
-                const double waves = tiles / multiprocessors;
+                const double waves = tiles / tiles_a_round(target, larger);
                 if (c.strip && most == 1 && waves >= few_waves &&
                     (rows_in_parts || s->blocks * s->run_pixels < shortest_strips))
                     continue;
-                for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight, waves)) {
+                for (const Fit& f : fit(problem, needs, *s, c, target.shared_bytes, most > 1, tight, waves)) {
                     Choice choice;
                     choice.config = f.config;
                     choice.pixels = s->blocks * r.pixels * useful;
@@ -343,7 +345,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     std::vector<Choice> kept;
     for (Choice& choice : choices) {
         if (kept.size() == most) break;
-        auto s = schedule(problem, needs, choice.config, shared_limit);
+        auto s = schedule(problem, needs, choice.config, target);
         if (!s) continue;
         choice.schedule = std::move(*s);
         kept.push_back(std::move(choice));
@@ -353,18 +355,17 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
 
 }  // namespace
 
-std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit,
-                           size_t most) {
-    auto choices = search(problem, needs, multiprocessors, shared_limit, most, false);
-    return choices.empty() ? search(problem, needs, multiprocessors, shared_limit, most, true) : choices;
+std::vector<Choice> choose(const Problem& problem, const Needs& needs, const Target& target, size_t most, int larger) {
+    auto choices = search(problem, needs, target, most, larger, false);
+    return choices.empty() ? search(problem, needs, target, most, larger, true) : choices;
 }
 
 double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s,
-                int multiprocessors, bool whole) {
+                int tiles_a_round, bool whole) {
     Cost cost{problem, needs, s, config};
     double tiles = static_cast<double>(s.fixed) * s.variants;
     for (size_t a = 0; a < 4; ++a) tiles *= static_cast<double>(s.tiles_along(a, problem.axes[a]));
-    const double waves = tiles / multiprocessors;
+    const double waves = tiles / tiles_a_round;
     if (config.skips) cost.met = cost.share_met(waves);
     return seconds_of(waves, cost.cycles(), whole);
 }

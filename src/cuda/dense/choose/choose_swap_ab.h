@@ -8,6 +8,7 @@
 namespace transfuse::cuda {
 
 // The best estimate, or nullopt where none fits.
-std::optional<Choice> choose_swap_ab(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit);
+std::optional<Choice> choose_swap_ab(const Problem& problem, const Needs& needs, const Target& target,
+                                     int larger = 1);
 
 }  // namespace transfuse::cuda

@@ -14,22 +14,21 @@ namespace {
 Cut cut_of(Choice choice) { return {choice.config, std::make_shared<const Schedule>(std::move(choice.schedule))}; }
 
 // The best estimate.
-std::optional<Cut> best_cut(const Problem& problem, const Needs& needs, const Target& target) {
-    auto choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
+std::optional<Cut> best_cut(const Problem& problem, const Needs& needs, const Target& target, int larger) {
+    auto choices = choose(problem, needs, target, 1, larger);
     return choices.empty() ? std::nullopt : std::optional(cut_of(std::move(choices[0])));
 }
 
 // Nothing where the configuration does not fit.
 std::optional<Cut> cut_by(const Config& config, const Surroundings& around, const Problem& problem,
                           const Needs& needs) {
-    const int shared_bytes = around.target.shared_bytes;
     const auto make = [&]() -> std::shared_ptr<const Schedule> {
-        auto s = schedule(problem, needs, config, shared_bytes);
+        auto s = schedule(problem, needs, config, around.target);
         return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
     };
     Cut cut{config, nullptr, around.text_cache != nullptr};
     cut.schedule = around.text_cache
-                       ? around.text_cache->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
+                       ? around.text_cache->schedules.get(schedule_key(problem, needs, config, around.target), make)
                        : make();
     return cut.schedule ? std::optional(std::move(cut)) : std::nullopt;
 }
@@ -43,14 +42,15 @@ bool stores_directly(const Problem& problem, const Needs& needs) {
 }
 
 // Results that go directly to memory, where that is estimated faster than the choice.
-std::optional<Cut> direct_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
+std::optional<Cut> direct_rival(const Request& request, const std::optional<Cut>& choice, const Target& target,
+                                int larger) {
     if (!request.exits.direct || !stores_directly(request.problem, request.needs)) return std::nullopt;
     const Needs needs = request.needs_by(Exit::direct);
-    auto rivals = choose(request.problem, needs, target.multiprocessors, target.shared_bytes);
+    auto rivals = choose(request.problem, needs, target, 1, larger);
     if (rivals.empty()) return std::nullopt;
     // Tiles of long sums take alike: rounds that are not full cost as much as others.
     auto seconds = [&](const Needs& of, const Config& config, const Schedule& s) {
-        return estimate(request.problem, of, config, s, target.multiprocessors, true);
+        return estimate(request.problem, of, config, s, tiles_a_round(target, larger), true);
     };
     if (choice && seconds(needs, rivals[0].config, rivals[0].schedule) >=
                       seconds(request.needs, choice->config, *choice->schedule))
@@ -66,13 +66,13 @@ double swap_ab_pays(const Request& request) {
 }
 
 // Chains that reduce over channels, on swap-AB products.
-std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
+std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut>& choice, const Target& target,
+                                 int larger) {
     if (!request.exits.swap_ab || (choice && swap_ab_pays(request) == 0)) return std::nullopt;
-    auto rival =
-        choose_swap_ab(request.problem, request.needs_by(Exit::swap_ab), target.multiprocessors, target.shared_bytes);
+    auto rival = choose_swap_ab(request.problem, request.needs_by(Exit::swap_ab), target, larger);
     if (!rival ||
         (choice && rival->seconds >= swap_ab_pays(request) * estimate(request.problem, request.needs, choice->config,
-                                                                      *choice->schedule, target.multiprocessors)))
+                                                                      *choice->schedule, tiles_a_round(target, larger))))
         return std::nullopt;
     return cut_of(std::move(*rival));
 }
@@ -95,15 +95,15 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Te
         }
     }
     if (options.spec) return std::nullopt;
-    Target target = around.target;
-    if (options.larger) target.multiprocessors = std::max(1, target.multiprocessors / options.larger);
-    auto choice = best_cut(request.problem, request.needs, target);
-    while (!choice && request.relax()) choice = best_cut(request.problem, request.needs, target);
-    if (auto swap_ab = swap_ab_rival(request, choice, target)) {
+    const Target& target = around.target;
+    const int larger = std::max(1, options.larger);
+    auto choice = best_cut(request.problem, request.needs, target, larger);
+    while (!choice && request.relax()) choice = best_cut(request.problem, request.needs, target, larger);
+    if (auto swap_ab = swap_ab_rival(request, choice, target, larger)) {
         request.leave_by(Exit::swap_ab);
         return swap_ab;
     }
-    if (auto direct = direct_rival(request, choice, target)) {
+    if (auto direct = direct_rival(request, choice, target, larger)) {
         request.leave_by(Exit::direct);
         return direct;
     }
@@ -112,15 +112,14 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Te
 
 std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
     auto find = [&](const Needs& needs) {
-        return choose(request.problem, needs, target.multiprocessors, target.shared_bytes, most);
+        return choose(request.problem, needs, target, most);
     };
     auto choices = find(request.needs);
     while (choices.empty() && request.relax()) choices = find(request.needs);
     if (request.exits.direct && most > 1)
         for (Choice& choice : find(request.needs_by(Exit::direct))) choices.push_back(std::move(choice));
     if (request.exits.swap_ab && most > 1)
-        if (auto swap_ab = choose_swap_ab(request.problem, request.needs_by(Exit::swap_ab), target.multiprocessors,
-                                          target.shared_bytes))
+        if (auto swap_ab = choose_swap_ab(request.problem, request.needs_by(Exit::swap_ab), target))
             choices.push_back(std::move(*swap_ab));
     return choices;
 }

@@ -74,12 +74,12 @@ void add_steps(KeyText& key, const Graph& graph, const Values& steps, ValueId an
 
 }  // namespace
 
-KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
+KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, const Target& target) {
     const auto& [axes, groups, cin, cout, tap_rows, slices, arithmetic, family, load, wide_offsets, rows_adjoin,
                  any_size] = problem;
     KeyText key;
     key.add(groups, cin, cout, tap_rows, slices, arithmetic, family, load, wide_offsets, rows_adjoin, any_size,
-            shared_limit);
+            target.shared_bytes, target.multiprocessors);
     for (const auto& [up, down, dil, offset, in, out, taps] : axes) key.add(up, down, dil, offset, taps);
     add(key, config);
     add(key, needs);

@@ -14,7 +14,7 @@
 namespace transfuse::cuda {
 
 // All that a schedule depends on.
-KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
+KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, const Target& target);
 // All that the packing of weights depends on. The schedule is one of those found by their keys, and stands for its own.
 KeyText pack_key(const Schedule& schedule, const TileProgram& program);
 // All that a text depends on: where it sees sizes or strides, only what it may ask of these (whether they are 0 or 1,

@@ -92,10 +92,10 @@ bool Schedule::lacks_rows() const {
     return false;
 }
 
-std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit,
+std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, const Target& target,
                                  const Schedule* like) {
     Scheduler scheduler(problem, needs, config, like);
-    if (!scheduler.fits(shared_limit)) return std::nullopt;
+    if (!scheduler.fits(target)) return std::nullopt;
     return scheduler.take();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/dense/schedule/config.h"
+#include "cuda/kernel/target.h"
 #include "transfuse/lattice.h"
 #include "transfuse/tensor.h"
 
@@ -227,9 +228,10 @@ struct Schedule {
     }  // of a chunk, at most
 };
 
-// The schedule of a configuration, or nullopt where it does not fit (registers, shared memory, instruction shapes).
+// The schedule of a configuration, or nullopt where it does not fit (registers, shared memory, instruction shapes, the
+// number of multiprocessors).
 // Given a schedule `like` it of the same split and bundles, the steps are only counted, not made: enough to choose by.
-std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit,
+std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, const Target& target,
                                  const Schedule* like = nullptr);
 
 // Operand tiles in each slab of a K step's `tiles`, none larger than the configuration's, all of them alike.

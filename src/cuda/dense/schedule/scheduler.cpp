@@ -281,7 +281,7 @@ int Scheduler::beyond() const {
     return static_cast<int>(std::max<int64_t>(0, furthest + rounded_up(s_.run_pixels, at_once) - s_.plane));
 }
 
-bool Scheduler::memory(int shared_limit) {
+bool Scheduler::memory(const Target& target) {
     if (c_.skips && c_.resident) return false;
     if (problem_.transposed() && s_.vectors % c_.piece != 0) return false;
     const int turn = 128 * problem_.word_pixels(), turns = (s_.pixels + turn - 1) / turn;
@@ -300,8 +300,10 @@ bool Scheduler::memory(int shared_limit) {
     s_.tables_at = at, at += needs_.table_bytes + c_.store_groups * needs_.group_bytes;
     s_.places_at = (at + 15) / 16 * 16, at = s_.places_at + s_.places_bytes(problem_, c_);
     s_.shared_bytes = at;
-    if (at + 1024 > shared_limit) return false;
-    if (c_.resident && c_.split == Split::phases && s_.fixed > 1 && s_.variants > 1 && 132 % (s_.fixed * s_.variants))
+    if (at + 1024 > target.shared_bytes) return false;
+    // A block that keeps to its weights has one part of the channels and one variant.
+    if (c_.resident && c_.split == Split::phases && s_.fixed > 1 && s_.variants > 1 &&
+        target.multiprocessors % (s_.fixed * s_.variants))
         return false;
     return s_.plane * 16 <= 262128;
 }

@@ -27,9 +27,9 @@ public:
           outer_together_((needs.pool[1] > 1 || needs.pool[2] > 1) &&
                           (problem.axes[1].period() > 1 || problem.axes[2].period() > 1)) {}
 
-    bool fits(int shared_limit) {
+    bool fits(const Target& target) {
         return taps() && patch() && run() && rows() && accumulators() && pools() && depth() &&
-               (windows(), slabs(), chunks()) && memory(shared_limit);
+               (windows(), slabs(), chunks()) && memory(target);
     }
     Schedule take() { return std::move(s_); }
 
@@ -80,7 +80,7 @@ private:
     void phase_table();
     bool whole_rows() const;
     void chunk_rows();
-    bool memory(int shared_limit);
+    bool memory(const Target& target);
     int64_t furthest_window() const;  // its first pixel
     int beyond() const;               // pixels that portable warps read behind the last plane
 
