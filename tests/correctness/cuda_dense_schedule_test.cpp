@@ -217,6 +217,33 @@ TEST(CudaDenseSchedule, StaysWithinSharedMemoryAndRegisters) {
     }
 }
 
+// Blocks that keep their weights keep to one part of the channels and one variant, so these divide the multiprocessors
+// there are.
+TEST(CudaDenseSchedule, PartsDivideTheMultiprocessorsOfTheDevice) {
+    std::mt19937 random(17);
+    int divided = 0, refused = 0;
+    const auto parts = [](const Choice& c) {
+        const bool keeps = c.config.resident && c.config.split == Split::phases;
+        return keeps && c.schedule.fixed > 1 && c.schedule.variants > 1 ? c.schedule.fixed * c.schedule.variants : 1;
+    };
+    for (int k = 0; k < 400; ++k) {
+        const Case c = random_case(random);
+        if (c.problem.axes[3].period() < 2) continue;
+        const Target large, small{.multiprocessors = 114};
+        for (const Choice& choice : choose(c.problem, c.needs, large, 24)) {
+            EXPECT_EQ(large.multiprocessors % parts(choice), 0);
+            if (parts(choice) == 1) continue;
+            const bool fits = schedule(c.problem, c.needs, choice.config, small).has_value();
+            EXPECT_EQ(fits, small.multiprocessors % parts(choice) == 0) << to_string(choice.config);
+            ++divided, refused += !fits;
+        }
+        for (const Choice& choice : choose(c.problem, c.needs, small, 4))
+            EXPECT_EQ(small.multiprocessors % parts(choice), 0) << to_string(choice.config);
+    }
+    EXPECT_GT(divided, 0);
+    EXPECT_GT(refused, 0);
+}
+
 // A portable warp loads two or four blocks of 8 pixels at once: even beyond the furthest window it must not meet the
 // stage that is being written.
 TEST(CudaDenseSchedule, PortableWindowsStayInTheirStage) {

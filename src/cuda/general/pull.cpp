@@ -8,11 +8,14 @@
 #include <set>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/general/figures.h"
 #include "cuda/general/pull_job.h"
 #include "cuda/general/pull_keep.h"
 #include "cuda/general/pull_terms.h"
 
 namespace transfuse::cuda {
+
+using namespace figures;
 
 namespace {
 
@@ -232,17 +235,16 @@ private:
         for (const Job& job : jobs_) levels = std::max(levels, job.level + 1);
         // Consecutive small levels become the stages of one launch: a cluster of blocks with barriers between.
         // It has few blocks, so a level that would fill many is not small however little each has to do.
-        constexpr double small = 1 << 19;
-        constexpr int64_t few_blocks = 64;
         std::vector<double> work(static_cast<size_t>(levels), 0);
         for (const Job& job : jobs_) {
             const int64_t elements = job.extra ? 0 : numel(graph_[job.root].type.shape);
-            work[static_cast<size_t>(job.level)] += job.fold >= 0 && elements > 8 * few_blocks ? 2 * small : job.work;
+            work[static_cast<size_t>(job.level)] +=
+                job.fold >= 0 && elements > 8 * few_blocks ? 2 * small_level : job.work;
         }
         for (int level = 0; level < levels;) {
             int end = level + 1;
-            if (work[static_cast<size_t>(level)] <= small)
-                while (end < levels && work[static_cast<size_t>(end)] <= small) ++end;
+            if (work[static_cast<size_t>(level)] <= small_level)
+                while (end < levels && work[static_cast<size_t>(end)] <= small_level) ++end;
             std::vector<std::vector<const Job*>> stages;
             for (int l = level; l < end; ++l) {
                 stages.emplace_back();

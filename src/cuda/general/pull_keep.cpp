@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
+#include "cuda/general/figures.h"
 #include "cuda/general/pull_terms.h"
 
 namespace transfuse::cuda {
 
-namespace {
+using namespace figures;
 
-constexpr double exponential = 8;    // additions that one term of a logsumexp, or of moments, takes as long as
-constexpr double long_thread = 256;  // terms added by one thread that take longer than a barrier
-constexpr double least_slices = 32;  // threads that share the terms of a fold
-constexpr size_t most_folds = 6;     // of four numbers a thread: as much as shared memory holds without asking
+namespace {
 
 class Keeper {
 public:
@@ -52,8 +50,8 @@ private:
         if (is_constant(node.op)) return;
         bool keep = false;
         if (!is_view(node.op)) {
-            const bool often = terms > 1 && evaluations_[at] > 1.5 * elements;
-            if (often && (evaluations_[at] * terms > 1 << 20 || in_turn_[at] * terms > long_thread)) keep = true;
+            const bool asked_often = terms > 1 && evaluations_[at] > often * elements;
+            if (asked_often && (evaluations_[at] * terms > 1 << 20 || in_turn_[at] * terms > long_thread)) keep = true;
             if (terms <= 1 && evaluations_[at] > 16 * elements && evaluations_[at] > 1 << 22) keep = true;
             const bool moments = placed && places_.at(v).partials->moments;
             const double each = node.op == Op::logsumexp || moments ? exponential : 1;

@@ -10,15 +10,13 @@
 
 #include "algebra/lattice/integer.h"
 #include "cuda/plain/cells_writer.h"
+#include "cuda/plain/figures.h"
 
 namespace transfuse::cuda {
 
-namespace {
+using namespace figures::cells;
 
-constexpr int64_t most_inputs = 48;    // of a thread, in registers
-constexpr int64_t most_channels = 16;  // of a thread: a sum each, for every cell
-constexpr int64_t least_share = 8;     // of a thread that leaves other channels to other blocks: all load the inputs
-constexpr int64_t most_input_channels = 4;  // more of them are tensor cores' work
+namespace {
 
 // How many channels a thread makes: all, or a share of them in vectors of four; 0: neither.
 int64_t share_of(int64_t channels) {

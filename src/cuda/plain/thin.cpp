@@ -9,23 +9,17 @@
 
 #include "cuda/general/around_product.h"
 #include "cuda/general/kernel_text.h"
+#include "cuda/plain/figures.h"
 #include "cuda/plain/thin_bias.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
 
+using namespace figures::thin;
+
 namespace {
 
 constexpr int threads = 256;
-// Channels whose products in strict fp32 would leave most of a tensor core's 64 rows empty, three times over.
-constexpr int64_t most_few = 8;
-constexpr int64_t enough_threads = 512;  // a multiprocessor, for long sums
-constexpr int64_t most_terms =
-    256;  // of a long sum are added before they meet the others, so that rounding stays small
-// Products one behind another in a sum; of longer ones each column's are added up first, or rounding would pile up.
-constexpr int64_t most_chain = 32;
-constexpr int64_t most_block = 16;  // channels of a thread
-constexpr int64_t sums = 64;        // of a thread, in registers
 
 class ThinWriter : AroundProduct {
 public:

@@ -9,8 +9,11 @@
 #include "cuda/dense/schedule/kernel_spec.h"
 #include "cuda/runtime/cache.h"
 #include "cuda/runtime/driver.h"
+#include "cuda/sizes/figures.h"
 
 namespace transfuse::cuda {
+
+using namespace figures::sizes;
 
 struct KnownStructure {
     explicit KnownStructure(std::string spec) : words(std::move(spec)) {}
@@ -22,20 +25,6 @@ struct KnownStructure {
 };
 
 namespace {
-
-// How much slower a kernel may be, in proportion and in seconds.
-struct Slack {
-    double factor, seconds;
-    bool exceeded(double slow, double fast) const { return slow > std::max(factor * fast, fast + seconds); }
-};
-// A kernel of its own is worth its compilation, of a second or so, where it is estimated that much faster: the second
-// of a structure, and any further one.
-constexpr Slack second{1.35, 2e-6}, further{2.5, 10e-6};
-// It then is made for sizes up to so many times as large, if the size at hand can bear it.
-constexpr int largest = 4;
-constexpr Slack bearable{1.5, 10e-6};
-constexpr double full = 0.7;  // Offer::busy: below this another tile may be much better
-constexpr int most_doubts = 3;
 
 // Made for rows that are no multiple of 16 bytes.
 bool for_odd_rows(const KnownKernel& kernel) {

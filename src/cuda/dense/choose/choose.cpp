@@ -107,15 +107,9 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                 if (!problem.boxed() || counted.piece != m.c.piece || counted.stages != m.c.stages)
                     counted = {m.c.piece, m.c.stages, m.cycles()};
                 const int across = width * (m.c.w_phases >= 4 ? m.c.w_phases : 1);  // of them 16 bytes lie together
-                double cycles = counted.cycles * (across >= 48   ? 1.0
-                                                  : across >= 32 ? 1.03
-                                                  : across >= 16 ? 1.08
-                                                                 : 1.12);
-                cycles *= problem.boxed() ? (raw == 3 ? 1.0 : 1.003)
-                                          : (raw == 4   ? 1.0
-                                             : raw == 3 ? 1.01
-                                                        : 1.04) *
-                                                (w.resident ? 1.0 : 1.05);
+                double cycles = counted.cycles * narrow_chunk(across);
+                cycles *= problem.boxed() ? (raw == 3 ? 1.0 : two_boxes)
+                                          : copies_in_flight(raw) * (w.resident ? 1.0 : streamed_beside_copies);
                 const std::array<int, 3> kind =
                     several ? std::array<int, 3>{w.resident ? -1 : w.tiles, width >= 32, buffers > 2}
                             : std::array<int, 3>{};
@@ -360,8 +354,8 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, const Tar
     return choices.empty() ? search(problem, needs, target, most, larger, true) : choices;
 }
 
-double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s,
-                int tiles_a_round, bool whole) {
+double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s, int tiles_a_round,
+                bool whole) {
     Cost cost{problem, needs, s, config};
     double tiles = static_cast<double>(s.fixed) * s.variants;
     for (size_t a = 0; a < 4; ++a) tiles *= static_cast<double>(s.tiles_along(a, problem.axes[a]));

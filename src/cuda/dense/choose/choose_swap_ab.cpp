@@ -4,14 +4,13 @@
 #include <vector>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/schedule/serpentine.h"
 #include "cuda/dense/schedule/swap_ab_shape.h"
 
 namespace transfuse::cuda {
 
 namespace {
-
-constexpr int slab_bytes = 16 << 10;  // of streamed weights, about
 
 // Windows that go on from row to row, of rows whose length is known, or that are parts of one row; with so many
 // residues along w.
@@ -70,7 +69,7 @@ std::optional<Schedule> fit(const Problem& problem, const Needs& needs, Config& 
         };
         if (auto s = fit_serpentine(problem, needs, c, target, larger); serves(s)) return s;
         c.chunk_width = 16;
-        c.slab_tiles = std::max(1, slab_bytes / (32 * channels)), c.stages = operand ? 4 : 3;
+        c.slab_tiles = std::max(1, figures::swap_ab_slab_bytes / (32 * channels)), c.stages = operand ? 4 : 3;
         for (const int slabs : {8, 7, 6, 5, 4, 3, 2}) {
             c.slabs = slabs;
             if (auto s = schedule(problem, needs, c, target); serves(s)) return s;

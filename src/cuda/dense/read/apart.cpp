@@ -9,10 +9,6 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t most_rows = 256;      // of channels and taps: more are stored than are read
-constexpr double worth_slicing = 6e-6;  // seconds: of less, to begin twice takes what slices could gain
-constexpr double most_slices = 32;      // more sums are stored than are worth reading
-
 bool is_in_rows(Col2imAxes axes, size_t axis) { return axes >> (axis - 1) & 1; }
 
 // None where channels fill the rows.
@@ -34,7 +30,7 @@ Col2imAxes col2im_axes(const Problem& problem, const Machine& machine) {
                 pairs *= static_cast<double>(axis.out * axis.taps) / static_cast<double>(axis.up);
             }
         }
-        if (!able || (some && (rows > most_rows || places * rows >= int64_t{1} << 31))) continue;
+        if (!able || (some && (rows > figures::most_tap_rows || places * rows >= int64_t{1} << 31))) continue;
         const double moved = some ? 8 * static_cast<double>(places * rows) : 0;
         const double seconds =
             2 * terms * pairs * static_cast<double>(round_up(rows, 64)) / machine.flops + moved / machine.bandwidth;
@@ -50,7 +46,7 @@ Few<int64_t, 2> slices_worth_it(const Problem& problem, const Target& target) {
     double outputs = static_cast<double>(problem.groups * round_up(problem.cout, 64));
     for (const Lattice& axis : problem.axes) outputs *= static_cast<double>(axis.out);
     const double tiles = outputs / (2 * 128 * problem.accumulator_registers(1));
-    const double room = std::min(most_slices, target.multiprocessors / std::max(2 * tiles, 1.0));
+    const double room = std::min(figures::most_slices, target.multiprocessors / std::max(2 * tiles, 1.0));
     Few<int64_t, 2> worth;
     for (auto slices = static_cast<int64_t>(room); slices > 1 && worth.size() < 2; --slices)
         if (problem.cin % (slices * 2 * problem.lanes()) == 0 && (worth.empty() || 2 * slices <= worth[0]))
@@ -67,7 +63,7 @@ Few<Apart, 4> worth_leaving_apart(const Problem& problem, const Surroundings& ar
     const Graph& graph = around.plan.graph;
     const bool words = graph[graph[around.pass.anchor].args[0]].type.dtype == DType::f32;
     if (const Col2imAxes axes = words ? col2im_axes(problem, around.plan.machine) : 0) worth.push_back({.taps = axes});
-    if (seconds > worth_slicing)
+    if (seconds > figures::worth_slicing)
         for (const int64_t slices : slices_worth_it(problem, around.target)) worth.push_back({.slices = slices});
     return worth;
 }

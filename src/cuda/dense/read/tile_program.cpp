@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "cuda/dense/schedule/figures.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
 
 namespace {
-
-constexpr int64_t shortest_line = 32;  // pixels of a row that is asked for by itself
 
 struct Refusal {
     std::string* why;
@@ -272,7 +271,7 @@ Needs TileProgram::needs(int phases_w) const {
     n.element_bytes = stores.empty() ? 4 : bytes(stores[0].dtype);
     n.vector = std::max(1, vector / phases_w);
     n.one_by_one = !stores.empty() && !pool && !pixel_major && vector == 1;
-    n.beside = chain_instructions > long_chain ? 32 : 0;
+    n.beside = chain_instructions > figures::long_chain ? 32 : 0;
     n.epilogue_flops = 1 + 2.0 * static_cast<double>(steps.size());
     // Measured of 268 M outputs, rows of 64: 0.84 ms with a layer norm, 1.45 with a gelu behind it.
     constexpr int row_met = 6;
@@ -351,7 +350,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
         problem.load = LoadMode::boxes;
     else if (boxes && s[4] == 1 && around.aligned && program.input.offset % problem.lanes() == 0 &&
              problem.cin % problem.lanes() == 0 && (batch == 1 || s[0] % problem.lanes() == 0) &&
-             problem.axes[3].in >= shortest_line && problem.axes[1].in == 1 && problem.axes[2].in > 1 &&
+             problem.axes[3].in >= figures::shortest_line && problem.axes[1].in == 1 && problem.axes[2].in > 1 &&
              unaligned_rows_extent(problem, program) < int64_t{1} << 31)
         problem.load = LoadMode::unaligned_rows;
     else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0 && problem.axes[3].advance() == 1)

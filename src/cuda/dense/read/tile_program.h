@@ -35,8 +35,6 @@ struct GridReduction {
 using Values = Few<ValueId, 8>;
 using OperandList = Few<Operand, 4>;
 
-constexpr int long_chain = 24;  // instructions: more are written out once, and need registers
-
 struct TileProgram {
     const Surroundings* around = nullptr;
     int spatial = 2;

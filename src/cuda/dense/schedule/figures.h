@@ -101,6 +101,14 @@ inline constexpr double tile_in_ring =
 inline constexpr double unlike_tiles =
     0.1;  // each variant beyond the first, up to two: tiles of unlike work that load the same patch
 
+// Kinds of memory plan that are alike in cycles otherwise: columns of a chunk that lie together in memory; raw pieces
+// that are under way, in boxes or as copies of the load threads, which also fetch streamed weights.
+inline constexpr double narrow_chunk(int columns) {
+    return columns >= 48 ? 1.0 : columns >= 32 ? 1.03 : columns >= 16 ? 1.08 : 1.12;
+}
+inline constexpr double two_boxes = 1.003, streamed_beside_copies = 1.05;
+inline constexpr double copies_in_flight(int pieces) { return pieces == 4 ? 1.0 : pieces == 3 ? 1.01 : 1.04; }
+
 // What is tried. Slabs of streamed weights in bytes: one larger leaves no room for a second, smaller ones are handed
 // over too often.
 inline constexpr int largest_slab = 66 << 10, smallest_slab = 6 << 10, smallest_tight_slab = 2 << 10;
@@ -135,6 +143,20 @@ inline constexpr double few_products = 192;
 // channels, one to three axes, both layouts (docs/measured.md). Store roles are estimated too fast where they gather
 // channels that lie apart: channels last, and in 16 bits of more than 64. Up to 64 in planes they are as fast.
 inline constexpr double swap_ab_last = 1.6, swap_ab_last_words = 1.15, swap_ab_planes = 1.2, swap_ab_planes_words = 0.9;
+
+// Texts. A heavy chain is written out for few values: its code must compile in a second, and fit the instruction cache.
+inline constexpr int most_instructions = 1500;
+inline constexpr int long_chain = 24;                // instructions: more are written out once, and need registers
+inline constexpr size_t most_written = 100;          // products, else slabs alike share their text
+inline constexpr size_t most_of_variants = 150;      // and beyond this variants alike as well
+inline constexpr int swap_ab_slab_bytes = 16 << 10;  // of streamed weights, about
+inline constexpr int64_t shortest_line = 32;         // pixels of a row that is asked for by itself
+inline constexpr int64_t most_tap_rows = 256;  // of channels and taps, in products of each tap: more are stored than
+                                               // are read
+
+// Of a product's channels in, left apart.
+inline constexpr double worth_slicing = 6e-6;  // seconds: of less, to begin twice takes what slices could gain
+inline constexpr double most_slices = 32;      // more sums are stored than are worth reading
 
 // Products of each tap, and their sums. Of the other's time: what is estimated .32 and .66 of it was measured .43 and
 // .68. Products that a multiprocessor adds up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11 of 132).

@@ -2,12 +2,11 @@
 
 #include <numeric>
 
+#include "cuda/dense/schedule/figures.h"
+
 namespace transfuse::cuda {
 
 namespace {
-
-constexpr size_t most_written = 100;      // products, else slabs alike share their text
-constexpr size_t most_of_variants = 150;  // and beyond this variants alike as well
 
 size_t products_written(const Config& config, const Schedule& s, int terms) {
     size_t products = 0;
@@ -29,7 +28,7 @@ bool alike(const Schedule& s, size_t u, size_t v) {
 }  // namespace
 
 bool rolls_slabs(const Config& config, const Schedule& s, int terms) {
-    return !config.resident && !s.pairs && products_written(config, s, terms) > most_written;
+    return !config.resident && !s.pairs && products_written(config, s, terms) > figures::most_written;
 }
 
 std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, int begin, int end) {
@@ -42,7 +41,7 @@ std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, i
 std::vector<int> rolled_variants(const Config& config, const Schedule& s, int terms) {
     std::vector<int> first(static_cast<size_t>(s.variants));
     std::iota(first.begin(), first.end(), 0);
-    if (!rolls_slabs(config, s, terms) || products_written(config, s, terms) <= most_of_variants) return first;
+    if (!rolls_slabs(config, s, terms) || products_written(config, s, terms) <= figures::most_of_variants) return first;
     for (size_t v = 0; v < first.size(); ++v)
         for (size_t u = 0; u < v && first[v] == static_cast<int>(v); ++u)
             if (first[u] == static_cast<int>(u) && alike(s, u, v)) first[v] = static_cast<int>(u);

@@ -8,15 +8,16 @@
 
 #include "algebra/lattice/integer.h"
 #include "cuda/general/kernel_text.h"
+#include "cuda/plain/figures.h"
 #include "cuda/plain/grouped/grouped_window.h"
 
 namespace transfuse::cuda {
 
+using namespace figures::grouped_gradient;
+
 namespace {
 
 constexpr int64_t threads = 256, warp = 32;
-constexpr int64_t most_sums = 64;        // of a thread: a tap each
-constexpr int64_t most_products = 2048;  // of a thread, written out
 
 class GradientWriter {
 public:

@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/plain/figures.h"
 
 namespace transfuse::cuda {
 
-namespace {
+using namespace figures::grouped;
 
-constexpr int64_t most_threads = 256;
-constexpr int64_t most_sums = 96;           // of a thread, in registers
-constexpr int64_t most_products = 4096;     // of a thread, written out
-constexpr int64_t most_shared = 40 * 1024;  // bytes of staged weights
-constexpr int64_t rows = 4;                 // of a thread, or a few more: inputs above and below serve all of them
+namespace {
 
 class Chooser {
 public:
@@ -39,13 +36,11 @@ private:
         shape_.groups = w.shape[0], shape_.cin = w.shape[1], shape_.cout = w.shape[2];
         if (shape_.groups == 1) return refuse("one group");
         shape_.axes = lattices(graph_, s_.pass.anchor);
-        // Wider groups are matrices for tensor cores, if not small ones: H200, k4 s2, 16x256x48x48: in groups of 4
-        // 0.079 ms here and 0.288 there, in groups of 8 0.159 and 0.163.
         int64_t products = shape_.cin;  // of an output
         for (const Lattice& axis : shape_.axes) products *= ceil_div(axis.taps, axis.period());
         const int64_t widest = std::max(shape_.cin, shape_.cout);
-        const bool small = x.dtype != DType::f64 && (widest <= 4 || (widest <= 8 && products <= 32));
-        if (shape_.cin * shape_.cout >= 16 && !small) return refuse("many channels a group");
+        const bool small = x.dtype != DType::f64 && (widest <= narrow || (widest <= wide && products <= of_wide));
+        if (shape_.cin * shape_.cout >= small_products && !small) return refuse("many channels a group");
         if (shape_.cout > most_sums / 2) return refuse("many channels a group");
         if (numel(x.shape) >= int64_t{1} << 31 || numel(out_.shape) >= int64_t{1} << 31)
             return refuse("more than 2^31 elements");

@@ -4,19 +4,16 @@
 #include <utility>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/sums/correlate/figures.h"
 
 namespace transfuse::cuda {
+
+using namespace figures::correlate;
 
 namespace {
 
 constexpr int64_t widest_span =
-    2 * CorrelateShape::depth;               // this step's positions, those of the turns, and the next step's
-constexpr int64_t longest_chain = 8192;      // of a slice: where there are no totals, all of it is one chain
-constexpr int64_t few_products = 1 << 20;    // that the general kernel makes as fast
-constexpr int64_t accumulators = 160;        // registers of a thread that sums may take
-constexpr int64_t accumulators_strict = 64;  // each with its two parts beside it
-constexpr int64_t held = 200;                // of those and of numbers on their way to shared memory
-constexpr int64_t held_by_loaders = 64;      // of the latter, where other warps have the sums
+    2 * CorrelateShape::depth;  // this step's positions, those of the turns, and the next step's
 
 TapRange range_of(const Lattice& axis, int64_t k) {
     TapRange range;
@@ -81,7 +78,7 @@ bool CorrelateShape::arrange(std::string* why_not) {
         row_tiles = ceil_div(sizes[1], rows), column_tiles = ceil_div(sizes[2], columns);
     }
     const int64_t all = positions();
-    if (all < 256 && all * numel(sizes) < few_products) return refuse("few pixels");
+    if (all < few_positions && all * numel(sizes) < few_products) return refuse("few pixels");
     if (all >= int64_t{1} << 30) return refuse("more than 2^30 pixels");
     if (blocks() >= 1 << 24) return refuse("too many tiles");
     lay_slots();
@@ -105,7 +102,6 @@ int64_t CorrelateShape::padded_products() const {
 
 // One operand's channels and taps as columns: where that multiplies fewer zeros than tiles of channels would.
 bool CorrelateShape::arrange_columns() {
-    constexpr double faster_by_groups = 3;
     if (!arrange_groups() && !arrange_warps(nullptr)) return false;
     const double tiles = static_cast<double>(padded_products()) / (by_groups ? faster_by_groups : 1);
     const bool groups = std::exchange(by_groups, false);
@@ -201,7 +197,6 @@ int64_t CorrelateShape::blocks() const {
 // Blocks that fill the device a whole number of times, and chains short enough for the tensor cores. A block begins and
 // ends in the time of so many steps; each slice's sums are stored and read again.
 void CorrelateShape::choose_slices() {
-    constexpr double begins = 12, step_seconds = 0.4e-6;
     const int64_t all = positions(), steps = ceil_div(all, depth);
     const int64_t at_once = s_.target.multiprocessors * (by_groups ? 1 : 2);
     const double stored = 8.0 * static_cast<double>(numel(sizes)) / s_.plan.machine.bandwidth / step_seconds;

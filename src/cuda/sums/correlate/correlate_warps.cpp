@@ -2,15 +2,17 @@
 // shared memory wait in registers while the step before is multiplied.
 #include "cuda/kernel/product_code.h"
 #include "cuda/sums/correlate/correlate_writer.h"
+#include "cuda/sums/correlate/figures.h"
 
 namespace transfuse::cuda {
+
+using namespace figures::correlate;
 
 namespace {
 
 constexpr int64_t depth = CorrelateShape::depth, pitch = CorrelateShape::pitch, ring = CorrelateShape::ring,
                   ring_pitch = CorrelateShape::ring_pitch;
-constexpr int64_t most_held = 160;  // registers of a thread for sums, totals and numbers on their way
-constexpr int64_t beside_sums = 56, registers_of_processor = 65536;
+constexpr int64_t registers_of_processor = 65536;
 
 class WarpsWriter : CorrelateWriter {
 public:

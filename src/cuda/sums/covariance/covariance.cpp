@@ -11,18 +11,15 @@
 
 #include "algebra/lattice/integer.h"
 #include "cuda/sums/covariance/covariance_stream.h"
+#include "cuda/sums/covariance/figures.h"
 
 namespace transfuse::cuda {
+
+using namespace figures::covariance::ordinary;
 
 namespace {
 
 constexpr int64_t warps = 4, lanes = 32;
-constexpr int64_t resident = 3;             // blocks a multiprocessor holds at once
-constexpr int64_t most_sums = 126;          // of a lane, in registers
-constexpr int64_t most_wide_sums = 40;      // of fp64
-constexpr int64_t most_channels = 6;        // of a block of them
-constexpr int64_t most_terms = 128;         // of a sum in fp32
-constexpr int64_t most_shared = 72 * 1024;  // a third of what a multiprocessor has
 
 // An axis in chunks, which warps take place by place. For each edge between segments, the chunks before the one it lies
 // in, which are inside one segment, and that one; then the rest. Some of these runs are empty. The kernels find them,

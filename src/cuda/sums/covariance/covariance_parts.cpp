@@ -4,12 +4,15 @@
 #include <numeric>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/sums/covariance/figures.h"
 
 namespace transfuse::cuda {
 
+using namespace figures::covariance;
+
 namespace {
 
-constexpr int64_t gather_threads = 128, few_elements = 1 << 16;
+constexpr int64_t gather_threads = 128;
 constexpr const char* edges[] = {"tf_deep", "tf_high", "tf_wide"};  // of the segments, by axis
 
 // What the pairs of one axis' taps need: lag, segments; none where no output meets both.
@@ -34,7 +37,6 @@ CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DT
     batch_ = type.shape[0];
     Lattices axes(static_cast<size_t>(5 - type.rank()));
     for (const Lattice& axis : lattices(graph_, id_)) axes.push_back(axis);
-    constexpr int64_t most_parts = 64;
     int64_t parts = 1;
     for (const Lattice& axis : axes) parts *= lags(axis, true).segments();
     centred_ = centred && type.dtype != DType::f64 && parts <= most_parts;
@@ -101,7 +103,7 @@ void CovarianceParts::share(const Work& work_of, int64_t resident, double most) 
         size_t most_busy = 0;
         for (size_t i = 1; i < work.size(); ++i)
             if (busy(i) > busy(most_busy)) most_busy = i;
-        if (given >= wanted && busy(most_busy) <= 1.5 * fair) break;
+        if (given >= wanted && busy(most_busy) <= busiest * fair) break;
         ++shares[most_busy];
     }
     for (int64_t share : shares) {

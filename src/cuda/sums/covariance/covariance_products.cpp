@@ -7,18 +7,17 @@
 #include "algebra/lattice/integer.h"
 #include "cuda/kernel/product_code.h"
 #include "cuda/sums/covariance/covariance_stream.h"
+#include "cuda/sums/covariance/figures.h"
 
 namespace transfuse::cuda {
 
+using namespace figures::covariance::tensor_cores;
+
 namespace {
 
-constexpr int64_t side = 16;       // channels of a block on either side
-constexpr int64_t rows = 4;        // of a chunk
-constexpr int64_t strip = 32;      // its columns
-constexpr int64_t most_lags = 14;  // of a warp, in registers: eight each
-constexpr int64_t most_warps = 16;
-constexpr int64_t narrow = 8;       // a segment of so few places has one warp, others one a row
-constexpr double most_steps = 128;  // of a sum: tensor cores cut what they add, and long sums drift
+constexpr int64_t side = 16;   // channels of a block on either side
+constexpr int64_t rows = 4;    // of a chunk
+constexpr int64_t strip = 32;  // its columns
 
 class CovarianceProducts : public CovarianceStream {
 public:

@@ -3,15 +3,11 @@
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/sums/covariance/figures.h"
 
 namespace transfuse::cuda {
 
-namespace {
-
-constexpr int64_t stages = 3;    // planes that are on their way
-constexpr int64_t samples = 64;  // of a channel, for a number near its mean
-
-}  // namespace
+using namespace figures::covariance;
 
 void CovarianceStream::divide(int64_t channel_block, int64_t most_lags) {
     const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];

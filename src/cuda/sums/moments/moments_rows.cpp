@@ -3,16 +3,11 @@
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/sums/moments/figures.h"
 
 namespace transfuse::cuda {
 
-namespace {
-
-constexpr int64_t block_bytes = 32 * 1024;  // of the input that a block reads, about
-constexpr int64_t shared_doubles = 4096;    // for the sums of its rows
-constexpr int64_t most_boxes = 1536;
-
-}  // namespace
+using namespace figures::moments::by_rows;
 
 int64_t RowSumsWriter::row_count() const {
     int64_t count = 1;
@@ -52,7 +47,7 @@ bool RowSumsWriter::arrange() {
         if (row.intervals.size() > 60) return false;
     }
     if (boxes() > most_boxes) return false;
-    if (row_count() * inner_.extent < 512) return false;
+    if (row_count() * inner_.extent < figures::moments::least_summed) return false;
     storage_ = direct_ ? places_.at(x_).storage : type.dtype;
     real_ = real_of(type.dtype);
     vector_ = static_cast<int>(widest_vector());

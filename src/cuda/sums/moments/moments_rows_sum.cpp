@@ -1,15 +1,12 @@
 // The rows' part of the kernel: each row summed over every interval of the contiguous axis.
 #include <bit>
 
+#include "cuda/sums/moments/figures.h"
 #include "cuda/sums/moments/moments_rows.h"
 
 namespace transfuse::cuda {
 
-namespace {
-
-constexpr int at_once = 4;  // rows whose loads are in flight together
-
-}  // namespace
+using namespace figures::moments::by_rows;
 
 // The names of the text that sums rows.
 struct RowSumsWriter::RowText {

@@ -3,16 +3,12 @@
 #include <numeric>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/sums/moments/figures.h"
 #include "cuda/sums/moments/moments_writer.h"
 
 namespace transfuse::cuda {
 
-namespace {
-
-constexpr int64_t most_held = 32;            // sums in a thread's registers
-constexpr int64_t chunk_bytes = 256 * 1024;  // measured: 64 KB is 6 % slower on 1 GB, no difference on 64 MB
-
-}  // namespace
+using namespace figures::moments::by_cells;
 
 bool MomentsWriter::arrange(std::string* why_not) {
     const Type& type = graph_[x_].type;
@@ -52,7 +48,7 @@ bool MomentsWriter::arrange(std::string* why_not) {
     if (reach >= (int64_t{1} << 31) - 65536) return refuse(why_not, "more than 2^31 elements are summed into one");
     int64_t summed = inner_.reduced ? inner_.extent : 1;
     for (const Axis& row : rows_) summed *= row.extent;
-    if (inner_.reduced && summed < 512) return refuse(why_not, "few elements in each sum");
+    if (inner_.reduced && summed < figures::moments::least_summed) return refuse(why_not, "few elements in each sum");
     return true;
 }
 

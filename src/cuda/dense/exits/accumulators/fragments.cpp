@@ -3,6 +3,7 @@
 #include "cuda/dense/exits/accumulators/fragment_chain.h"
 #include "cuda/dense/exits/accumulators/fragment_places.h"
 #include "cuda/dense/exits/accumulators/fragment_sums.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/kernel/expression.h"
 
 namespace transfuse::cuda {
@@ -18,7 +19,7 @@ public:
           c_(c),
           chain_(epilogue, t),
           sums_(epilogue, t),
-          once_(program_.chain_instructions > long_chain),
+          once_(program_.chain_instructions > figures::long_chain),
           places_(epilogue, s, c, sums_.are_sums() && (!once_ || epilogue.problem().sums_are_long()), t) {}
 
     std::string text() {

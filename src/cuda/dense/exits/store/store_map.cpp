@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "cuda/dense/exits/store/store_along.h"
+#include "cuda/dense/schedule/figures.h"
 
 namespace transfuse::cuda {
 
 namespace {
 
-// A heavy chain is written out for few values: its code must compile in a second, and fit the instruction cache.
-constexpr int most_instructions = 1500;
 int values_at_most(const Epilogue& epilogue, int most) {
-    return std::clamp(most_instructions / epilogue.program().chain_instructions, 1, most);
+    return std::clamp(figures::most_instructions / epilogue.program().chain_instructions, 1, most);
 }
 
 bool is_read_ahead(const Epilogue& epilogue, size_t read) {
@@ -142,7 +141,8 @@ int chunk_skew(const Epilogue& epilogue, const Schedule& s, const Config& c) {
 StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c) {
     StoreMap m = any_map(epilogue, s, c);
     m.ahead = ahead_map(epilogue, s, c, m);
-    m.unrolled = s.chunk_outer * m.batch * m.vector * epilogue.program().chain_instructions <= 2 * most_instructions;
+    m.unrolled =
+        s.chunk_outer * m.batch * m.vector * epilogue.program().chain_instructions <= 2 * figures::most_instructions;
     return m;
 }
 
