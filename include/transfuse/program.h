@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -121,10 +122,13 @@ private:
     };
     Signature& signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                          const CallMode& mode) const;
+    Signature& signature(std::span<const TensorView> leaves, std::span<const TensorView> gradients,
+                         std::span<const int64_t> sizes, const CallMode& mode, const GradientRequest& request) const;
     std::vector<bool> strict(const CallMode& mode, int kinds);  // of each leaf, whether products() was told one of these
     bool put_number(Signature& signature) const;  // into the key; false: such parameters are new
-    template <class Make>
-    std::shared_ptr<const Instance> find(Signature& signature, const Make& make);
+    std::shared_ptr<const Instance> met(Signature& signature) const;  // null: such a call is new
+    std::shared_ptr<const Instance> made(Signature& signature,
+                                         const std::function<std::shared_ptr<const Instance>()>& make);
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     std::optional<Graph> read_like(std::span<const TensorView> leaves) const;
 
