@@ -104,7 +104,7 @@ public:
     void accumulate_across(const Accumulator& accumulator, const Lanes& term);  // all lanes of the term into one
     Lanes folded(const Accumulator& accumulator);
     static int components(Fold::Combine combine);
-    static std::string combine_code();  // device functions the accumulators call
+    static std::string_view combine_code();  // device functions the accumulators call
 
     void open(std::string_view head) { open({head}); }
     void open(Body::Pieces head);

@@ -10,7 +10,10 @@ namespace {
 
 const std::string& beginning(bool wide_index) {
     const auto written = [](bool wide) {
-        return std::string(device_math()) + index_code(wide) + Emitter::combine_code() + sequence_code();
+        return std::string(device_math())
+            .append(index_code(wide))
+            .append(Emitter::combine_code())
+            .append(sequence_code());
     };
     static const std::string narrow = written(false), wide = written(true);
     return wide_index ? wide : narrow;

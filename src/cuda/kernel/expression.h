@@ -25,6 +25,6 @@ std::string expression(const Node& node, std::span<const std::string> operands, 
 // tf_store(S*, R) between storage and arithmetic types, vectors of 16 bytes, and the math the expressions call.
 std::string_view device_math();
 // Waiting for the kernel before, and letting the next one start, on devices that can (nothing elsewhere).
-std::string sequence_code();
+std::string_view sequence_code();
 
 }  // namespace transfuse::cuda

@@ -156,22 +156,14 @@ std::vector<Argument> Parameters::arguments() const {
     return list;
 }
 
-std::string index_code(bool wide_index) {
-    if (wide_index)
-        return R"cuda(
-typedef long long tf_index;
-struct alignas(8) tf_divisor { long long d; };
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return ((n | d.d) >> 32) ? n / d.d : (tf_index)((unsigned)n / (unsigned)d.d);
-}
-)cuda";
-    return R"cuda(
-typedef int tf_index;
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
-    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}
-)cuda";
+std::string_view index_code(bool wide_index) {
+    static constexpr std::string_view narrow =
+#include "cuda/device/index.cuh"
+        ;
+    static constexpr std::string_view wide =
+#include "cuda/device/wide_index.cuh"
+        ;
+    return wide_index ? wide : narrow;
 }
 
 }  // namespace transfuse::cuda

@@ -67,7 +67,7 @@ private:
 };
 
 // tf_index (int, or long long when offsets need it) and tf_divisor with tf_quotient_of.
-std::string index_code(bool wide_index);
+std::string_view index_code(bool wide_index);
 
 // Statements, indented; open() and close() also bound the life of what a caller remembers about emitted names.
 class Body {

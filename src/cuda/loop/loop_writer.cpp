@@ -12,9 +12,9 @@ Launch LoopWriter::write() {
     body();
     Source source;
     source.entry = "tf_loop";
-    source.text = std::string(device_math()) + index_code(parameters_.wide_index()) + sequence_code() + helpers() +
-                  "\nextern \"C\" __global__ void __launch_bounds__(" + number(shape_.threads) + ") tf_loop(" +
-                  parameters_.declaration() + ") {\n" + body_.text() + "}\n";
+    source.text = std::string(device_math()).append(index_code(parameters_.wide_index())).append(sequence_code()) +
+                  helpers() + "\nextern \"C\" __global__ void __launch_bounds__(" + number(shape_.threads) +
+                  ") tf_loop(" + parameters_.declaration() + ") {\n" + body_.text() + "}\n";
     Launch launch;
     launch.grid = {static_cast<uint32_t>(blocks()), 1, 1};
     launch.block = {static_cast<uint32_t>(shape_.threads), 1, 1};

@@ -79,7 +79,7 @@ std::string head(const Problem& problem, const Config& config, const Schedule& s
     const bool instruction = rounded && problem.family == Family::wgmma && !program.channel_reductions;
     return std::string("#define TF_AFTER_PRODUCT\n") + (rounded ? "#define TF_ROUNDED_PRODUCT\n" : "") +
            (instruction ? "#ifdef __CUDACC_RTC__\n#define TF_TANH_INSTRUCTION\n#endif\n" : "") +
-           std::string(device_math()) + sequence_code() + std::string(ptx_code()) + t.str();
+           std::string(device_math()).append(sequence_code()).append(ptx_code()) + t.str();
 }
 
 // Where a tile lies, as the configuration cuts the work.

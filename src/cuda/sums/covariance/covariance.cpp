@@ -21,6 +21,10 @@ namespace {
 
 constexpr int64_t warps = 4, lanes = 32;
 
+constexpr std::string_view code_of_runs =
+#include "cuda/device/runs.cuh"
+    ;
+
 // An axis in chunks, which warps take place by place. For each edge between segments, the chunks before the one it lies
 // in, which are inside one segment, and that one; then the rest. Some of these runs are empty. The kernels find them,
 // too: see write_runs_of.
@@ -100,23 +104,7 @@ private:
         k.body.line("if (threadIdx.x == 0) tf_runs<" + number(axis.segments()) + ", " + number(chunk) + ">(" + edges +
                     ", " + name + "_begin, " + name + "_end, " + name + "_segment);");
     }
-    std::string runs_code() const override {
-        return R"cuda(
-// Runs of chunks of an axis that is cut at `edges`: beside every cut one chunk, what lies between in one; and of each the first
-// segment it meets and how many.
-template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, int* begin, int* end, int* segments) {
-    int at = 0, segment = 0;
-    for (int run = 0; run < 2 * SEGMENTS - 1; ++run) {
-        const int until = run + 2 < 2 * SEGMENTS ? edges[run / 2 + 1] / CHUNK * CHUNK + run % 2 * CHUNK : edges[SEGMENTS];
-        begin[run] = at, at = max(at, min(until, edges[SEGMENTS])), end[run] = at;
-        while (segment + 1 < SEGMENTS && edges[segment + 1] <= begin[run]) ++segment;
-        int beyond = segment;
-        while (beyond < SEGMENTS && edges[beyond] < at) ++beyond;
-        segments[2 * run] = segment, segments[2 * run + 1] = begin[run] < at ? beyond - segment : 0;
-    }
-}
-)cuda";
-    }
+    std::string runs_code() const override { return std::string(code_of_runs); }
     void write_runs(KernelText& k) const override {
         write_runs_of(k, axes_[1], rows_, "tf_high", "tf_tall");
         write_runs_of(k, axes_[2], chunk_, "tf_wide", "tf_run");

@@ -13,6 +13,13 @@ namespace {
 
 constexpr int unroll = 8;
 
+constexpr std::string_view warp_sum =
+#include "cuda/device/warp_sum.cuh"
+    ;
+constexpr std::string_view store_row =
+#include "cuda/device/store_row.cuh"
+    ;
+
 }  // namespace
 
 Launch MomentsWriter::write() {
@@ -23,37 +30,11 @@ Launch MomentsWriter::write() {
                                   "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
                                       number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " +
                                       number(cell_count_) + " cells",
-                                  inner_.reduced ? warp_sum_code() : store_row_code());
+                                  std::string(inner_.reduced ? warp_sum : store_row));
     if (flexible())
         launch.shared_bytes =
             static_cast<uint32_t>(8 * vector_ * (cell_count_ * columns_ + (has_lines() ? threads : 0)));
     return launch;
-}
-
-std::string MomentsWriter::warp_sum_code() {
-    return R"cuda(
-// The sum over a warp in a fixed order: lane 0 has it.
-TF_FUNCTION double tf_warp_sum(double v) {
-    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
-    return v;
-}
-)cuda";
-}
-
-std::string MomentsWriter::store_row_code() {
-    return R"cuda(
-// Neighbours, 16 bytes at once.
-template <class S, int N> TF_FUNCTION void tf_store_row(S* to, const double (&v)[N]) {
-    constexpr int W = 16 / sizeof(S) < N ? 16 / sizeof(S) : N;
-#pragma unroll
-    for (int i = 0; i < N; i += W) {
-        tf_vector<S, W> whole;
-#pragma unroll
-        for (int l = 0; l < W; ++l) tf_from(whole.lane[l], v[i + l]);
-        *(tf_vector<S, W>*)(to + i) = whole;
-    }
-}
-)cuda";
 }
 
 // Shared memory for the sums of cells, and where there are several, a table of them.

@@ -18,8 +18,6 @@ private:
     static bool refuse(std::string* why_not, const char* why);
     void choose_shape();
     int64_t slots() const override { return chunks_ * (inner_.reduced ? column_blocks_ : 1); }
-    static std::string warp_sum_code();
-    static std::string store_row_code();
 
     void write_body();
     std::string integer64(int64_t value);
