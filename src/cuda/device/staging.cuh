@@ -1,5 +1,5 @@
 R"cuda(
-// Planes on their way to shared memory. TF_FLOATS: what a block has there (constants come before this text).
+// Planes on their way to shared memory. TF_FLOATS: what a block has there.
 #ifdef __CUDACC_RTC__
 extern __shared__ __align__(16) float tf_tiles[];
 TF_FUNCTION void tf_copy(float* to, const float* from) {

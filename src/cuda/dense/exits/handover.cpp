@@ -50,7 +50,7 @@ std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule,
         case Exit::reduced:
             return reduction_program(epilogue);
         case Exit::fold:
-            return fold_program(epilogue, schedule);
+            return fold_program(epilogue);
         case Exit::store:
             break;
     }

@@ -50,6 +50,9 @@ constexpr std::string_view transposers =
 constexpr std::string_view products =
 #include "cuda/device/products.cuh"
     ;
+constexpr std::string_view folds =
+#include "cuda/device/folds.cuh"
+    ;
 constexpr std::string_view product_role =
 #include "cuda/device/product_role.cuh"
     ;
@@ -230,6 +233,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     text.append(sizes).append(epilogue.operands());
     text.append(tile_places(problem, config, s)).append(epilogue.prologue(s.tile[0] == 1));
     text.append(patches).append(load_role).append(boxed_loads(problem, config, s));
+    if (epilogue.stats() > 0) text.append(folds);
     text.append(products).append(multiply_function(problem, config, s)).append(fragment_program(epilogue, s, config));
     text.append(products_to_chunks(config, s, epilogue));
     if (config.store_groups > 0) text += store_role(epilogue, s, config) + "\n";

@@ -342,7 +342,7 @@ std::string CovarianceStream::staging_code(int64_t floats) {
     static constexpr std::string_view text =
 #include "cuda/device/staging.cuh"
         ;
-    return "constexpr int TF_FLOATS = " + number(floats) + ";\n" + std::string(text);
+    return "#define TF_FLOATS " + number(floats) + "\n" + std::string(text);
 }
 
 std::string CovarianceStream::plane_at(const std::string& ahead) const {

@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "cuda/dense/read/epilogue.h"
-#include "cuda/dense/schedule/box_shape.h"
 #include "cuda/kernel/hooks.h"
-#include "cuda/kernel/lines.h"
 
 namespace transfuse::cuda {
 
@@ -21,14 +19,5 @@ Few<size_t, 4> added_tensors(const Epilogue& epilogue);
 
 std::string_view added_code();    // what the machine has for them
 Hooks asked_while_multiplying();  // of the product role
-
-// Of struct Fragments: what it has for the boxes that come; how it begins; `ask`, which one thread of a warpgroup does.
-void added_fields(Lines& t);
-void added_begin(Lines& t);
-void added_asked(Lines& t, int blocks);
-
-// Declared already, `name`: a lane's values of tensor `number` of those added, whose boxes have come.
-void added_words(Lines& t, const BoxShape& box, const std::string& name, size_t number);
-void added_pairs(Lines& t, const std::string& name, size_t number, const std::string& type);
 
 }  // namespace transfuse::cuda

@@ -10,6 +10,6 @@
 namespace transfuse::cuda {
 
 // struct Fragments of a folded reduction, and FOLDED.
-std::string fold_program(const Epilogue& epilogue, const Schedule& schedule);
+std::string fold_program(const Epilogue& epilogue);
 
 }  // namespace transfuse::cuda

@@ -23,6 +23,18 @@ public:
         steps(false);
     }
 
+    // The same up to `value`, which then is RESULT(row, column).
+    void results(const std::string& block, ValueId value) {
+        on_accumulators(block);
+        tell_result(value);
+    }
+    void tell_result(ValueId value) {
+        operand(value);
+        const Kind of = kind(value);
+        t.line("#undef RESULT");
+        t.line("#define RESULT(i, e) " + name(value) + (of.c ? "[i]" : "") + (of.x ? "[e]" : ""));
+    }
+
 protected:
     void across(const std::string&, Op op, const std::string&) override {
         fail("dense fragments: ", transfuse::name(op), " over channels");

@@ -25,12 +25,6 @@ void FragmentSums::clear(const std::string& name) {
 
 void FragmentSums::functions() {
     if (are_sums_) return;
-    t.line("// Sums of exponentials, each relative to the largest value of its own.");
-    t.line("static __device__ __forceinline__ void join_exponentials(REAL& top, REAL& mass, REAL top2, REAL mass2) {");
-    t.line("const REAL now = tf_max(top, top2), below = now == __int_as_float(0xff800000) ? (REAL)0 : now;");
-    t.line("mass = mass * tf_exp_below(top, below) + mass2 * tf_exp_below(top2, below);");
-    t.line("top = now;");
-    t.line("}");
     t.line("__device__ __forceinline__ void clear(REAL (&to)[RESULT_ROWS][STATS]) {");
     t.unrolled("for (int i = 0; i < RESULT_ROWS; i++) {");
     each([&](const Partial& p, const std::string& k) {

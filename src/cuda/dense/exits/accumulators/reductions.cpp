@@ -5,6 +5,7 @@
 
 #include "cuda/dense/exits/accumulators/fragment_chain.h"
 #include "cuda/kernel/expression.h"
+#include "cuda/kernel/hooks.h"
 #include "graph/has.h"
 
 namespace transfuse::cuda {
@@ -54,99 +55,25 @@ private:
     }
 };
 
+constexpr std::string_view channel_reductions =
+#include "cuda/device/channel_reductions.cuh"
+    ;
+
 }  // namespace
 
 std::string reduction_program(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
-    Lines t;
-    MeetingChain chain(epilogue, t);
-    t.line("constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;");
-    t.line(
-        "// Reductions over channels on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the "
-        "columns 8j + 2(lane % 4) + {0, 1}.");
-    t.line("template <int WG> struct Fragments {");
-    t.line("const REAL* table;");
-    t.line("const Operands& operands;");
-    t.line("REAL* exchange;                   // [turn][warp][64 columns]: of the first lanes, then of the next");
-    t.line("int warpgroup, warp, row, column, turn;      // of the lane: its first row, its columns' place");
-    t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-    t.unrolled("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
-    t.line("}");
-    t.line(
-        "__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int "
-        "warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), exchange((REAL*)(shared + "
-        "TABLES_AT + " +
-        num(epilogue.slots_at() + epilogue.exchange_at()) +
-        ") + warpgroup * 512), warpgroup(warpgroup), warp(t / 32), row(t % 32 / 4), column(t % 4 * 16), turn(0) {}");
-    t.line(
-        "// `finish` of what `join` makes of all rows, of each of sixteen columns. Lanes with rows of the same columns "
-        "give one another halves of them until each has two of its warp; then the warps meet. Two places in turn: "
-        "when one is written again, everybody has passed the barrier after reading it.");
-    t.line(
-        "template <class Join, class Finish> __device__ __forceinline__ void meet(REAL (&v)[16], Join join, Finish "
-        "finish) {");
-    t.unrolled("for (int many = 8; many > 1; many /= 2)");
-    t.unrolled("for (int j = 0; j < 8; j++)");
-    t.line("if (j < many) {");
-    t.line("const bool upper = row & many / 2;");
-    t.line("const REAL take = __shfl_xor_sync(~0u, upper ? v[j] : v[j + many], many * 2);");
-    t.line("if (upper) v[j] = v[j + many];");
-    t.line("v[j] = join(v[j], take);");
-    t.line("}");
-    t.line("typedef tf_vector<REAL, 2> Pair;");
-    t.line("REAL* const parts = exchange + turn * 256 + column + row * 2;");
-    t.line("turn ^= 1;");
-    t.line("__syncwarp();                     // whose lanes have read what was their warp's own");
-    t.line("*(Pair*)(parts + warp * 64) = Pair{{v[0], v[1]}};");
-    t.line("barrier_named(6 + warpgroup, 128);");
-    t.line("Pair one = *(const Pair*)parts;");
-    t.unrolled("for (int k = 1; k < 4; k++) {");
-    t.line("const Pair part = *(const Pair*)(parts + k * 64);");
-    t.line("one.lane[0] = join(one.lane[0], part.lane[0]), one.lane[1] = join(one.lane[1], part.lane[1]);");
-    t.line("}");
-    t.line(
-        "// The warp's other place is its own until the next meeting. Halves of the upper lanes' columns change "
-        "places, so that no banks meet.");
-    t.line("REAL* const own = exchange + turn * 256 + warp * 64 + column;");
-    t.line("const int swap = column / 32 * 8;");
-    t.line("*(Pair*)(own + (row * 2 ^ swap)) = Pair{{finish(one.lane[0]), finish(one.lane[1])}};");
-    t.line("__syncwarp();");
-    t.unrolled("for (int e = 0; e < 16; e += 4) {");
-    t.line("const tf_vector<REAL, 4> part = *(const tf_vector<REAL, 4>*)(own + (e ^ swap));");
-    t.unrolled("for (int f = 0; f < 4; f++) v[e + f] = part.lane[f];");
-    t.line("}");
-    t.line("}");
-    t.line(
-        "// Of two accumulators, or of two parts of one, up to four blocks of eight columns each: `many` of `block` "
-        "from `first` on, and `many2` of block2 from first2 on.");
-    t.line(
-        "__device__ __forceinline__ void reduce(REAL (&acc)[BLOCKS][ACCUMULATORS], int block, int first, int many, int "
-        "block2, int first2, int many2, const Place& at) {");
-    t.line("constexpr int BATCH = 2, VECTOR = 16;");
-    t.line("const int group = 0, image = at.u[0], first_channel = warp * 16 + row;");
-    t.line("(void)group, (void)image;");
-    t.line("#define CHANNEL(i) (first_channel + (i) * 8)");
-    t.line("#define CHANNEL_OK(i) (COUT % 64 == 0 || CHANNEL(i) < COUT)");
-    t.line("#define IS_THERE(e) ((e) % 8 / 2 < ((e) < 8 ? many : many2))");
-    t.line(
-        "#define PLACE(i, e) acc[(e) < 8 ? block : block2][(((e) < 8 ? first : first2) + (e) % 8 / 2) * 4 + (i) * 2 + "
-        "(e) % 2]");
+    Lines t, steps;
+    t.constants({{"EXCHANGE_AT", epilogue.slots_at() + epilogue.exchange_at()}});
+    MeetingChain chain(epilogue, steps);
     const std::string value = "v" + num(program.around->pass.anchor);
-    t.line("REAL " + value + "[BATCH][VECTOR];");
+    steps.line("REAL " + value + "[BATCH][VECTOR];");
     chain.loops({true, true});
-    t.line(value + "[i][e] = IS_THERE(e) ? PLACE(i, e) : 0.f;");
+    steps.line(value + "[i][e] = IS_THERE(e) ? PLACE(i, e) : 0.f;");
     chain.anchor();
     chain.steps(false);
-    const std::string handed = chain.operand(program.handed);
-    chain.loops({true, true});
-    t.line("if (IS_THERE(e)) PLACE(i, e) = " + handed + ";");
-    t.line("#undef CHANNEL");
-    t.line("#undef CHANNEL_OK");
-    t.line("#undef IS_THERE");
-    t.line("#undef PLACE");
-    t.line("}");
-    t.line("};");
-    return t.str();
+    chain.tell_result(program.handed);
+    return t.str() + hooked(channel_reductions, {{"chain", steps.str()}});
 }
 
 }  // namespace transfuse::cuda

@@ -20,50 +20,9 @@ std::string Statistics::slot(int stat, const std::string& channel) const {
     return "slots[" + num(stat * epilogue_.channels()) + " + " + channel + "]";
 }
 
-void Statistics::helpers() {
-    if (!epilogue_.stats()) return;
-    t.line("constexpr int STAT_ROWS = " + num(power_of_two(m_.batch)) + ";");
-    t.line(
-        "// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At "
-        "the end it has the");
-    t.line("// sums of those that begin with own_row.");
-    t.line(
-        "template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL "
-        "(&p)[STAT_ROWS], int lane, Join join) {");
-    t.line("if constexpr (STEP < LANES_W) {");
-    t.line("if constexpr (HALF == 0) {");
-    t.line("p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));");
-    t.line("} else {");
-    t.line("const bool upper = lane & STEP;");
-    t.unrolled("for (int i = 0; i < HALF; i++) {");
-    t.line("const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];");
-    t.line("p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));");
-    t.line("}");
-    t.line("}");
-    t.line("join_lanes<HALF / 2, STEP * 2>(p, lane, join);");
-    t.line("}");
-    t.line("}");
-    const auto& partials = epilogue_.partials();
-    if (std::none_of(partials.begin(), partials.end(), [](const Partial& p) { return p.pivot >= 0 || p.rest >= 0; }))
-        return;
-    t.line(
-        "// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after "
-        "another, "
-        "and where");
-    t.line("// they are all alike (outputs that no tap meets) rounding takes the same from each.");
-    t.line("static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {");
-    t.line("const REAL both = a + b, of_b = both - a;");
-    t.line("rest += (a - (both - of_b)) + (b - of_b);");
-    t.line("a = both;");
-    t.line("}");
-    if (std::any_of(partials.begin(), partials.end(), [](const Partial& p) { return p.rest >= 0; }))
-        t.line(
-            "static __device__ __forceinline__ REAL with_rest(REAL a, REAL rest) { return rest == rest ? a + rest : a; "
-            "}   // nan: a is infinite");
-}
-
 void Statistics::begin() {
     if (!epilogue_.stats()) return;
+    t.line("constexpr int STAT_ROWS = " + num(power_of_two(m_.batch)) + ";");
     t.line("int own_row = 0;");
     t.line(
         "for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += "
@@ -108,8 +67,8 @@ void Statistics::sum(const Partial& p) {
     t.line("if (i >= BATCH) continue;");
     t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = " + combined(op, "part[i]", value) + ";");
     t.line("}");
-    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return " + combined(op, "a", "b") +
-           "; });");
+    t.line("join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return " +
+           combined(op, "a", "b") + "; });");
     const std::string at = slot(p.first_stat, "channel");
     own_rows(p.rest < 0 ? at + " = " + combined(op, at, "part[j]") + ";"
                         : "add_with_rest(" + at + ", " + slot(p.rest, "channel") + ", part[j]);");
@@ -135,7 +94,7 @@ void Statistics::exponentials(const Partial& p) {
     t.line("if (i >= BATCH) continue;");
     t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = tf_max(part[i], " + value + ");");
     t.line("}");
-    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return tf_max(a, b); });");
+    t.line("join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return tf_max(a, b); });");
     const std::string pivot = slot(p.first_stat, "channel"), mass = slot(p.first_stat + 1, "channel");
     t.line("__syncwarp();   // all lanes have read the pivots that are replaced");
     own_rows("const REAL old = " + pivot + ", top = tf_max(old, part[j]); if (top != " + lowest + ") " + mass +
@@ -149,7 +108,7 @@ void Statistics::exponentials(const Partial& p) {
     t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") part[i] += tf_exp(" +
                value + " - pivot[i]);");
     t.line("}");
-    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
+    t.line("join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
     own_rows(mass + " += part[j];");
     t.line("__syncwarp();");
 }
@@ -170,7 +129,7 @@ void Statistics::moments(const Partial& p) {
     t.line("if (i >= BATCH) continue;");
     t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += " + value + ";");
     t.line("}");
-    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
+    t.line("join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
     const std::string sum_rest = slot(p.pivot + 1, "channel"), squares_rest = slot(p.pivot + 2, "channel");
     own_rows("if (" + count + " == 0.f && valid > 0) " + slot(p.pivot, "channel") + " = part[j] / (REAL)valid, " +
              sum_rest + " = " + squares_rest + " = 0.f;");
@@ -186,8 +145,8 @@ void Statistics::moments(const Partial& p) {
     t.line("squares[i] += d * d;");
     t.line("}");
     t.line("}");
-    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
-    t.line("join_lanes<STAT_ROWS / 2, 1>(squares, lane_column, [](REAL a, REAL b) { return a + b; });");
+    t.line("join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
+    t.line("join_lanes<LANES_W, STAT_ROWS / 2>(squares, lane_column, [](REAL a, REAL b) { return a + b; });");
     own_rows(count + " += (REAL)valid; add_with_rest(" + slot(p.first_stat + 1, "channel") + ", " + sum_rest +
              ", part[j]); add_with_rest(" + slot(p.first_stat + 2, "channel") + ", " + squares_rest + ", squares[j]);");
     t.line("__syncwarp();");

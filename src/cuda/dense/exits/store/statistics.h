@@ -12,7 +12,6 @@ public:
     Statistics(const Epilogue& epilogue, const StoreMap& map, Chain& chain, Lines& lines)
         : epilogue_(epilogue), m_(map), chain_(chain), t(lines) {}
 
-    void helpers();                      // device functions
     void begin();                        // once a thread
     void accumulate();                   // of a batch of rows
     void flush(const std::string& row);  // the slots become the partial results of that row

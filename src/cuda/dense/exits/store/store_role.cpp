@@ -63,7 +63,6 @@ void constants(StoreText& role) {
     else
         role.t.unrolled("for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];");
     role.t.line("}");
-    role.statistics.helpers();
     role.t.blank();
 }
 

@@ -190,31 +190,6 @@ void SwapAbChain::after(const std::string& block) {
 
 std::string SwapAbChain::columns() const { return in_parts_ ? "int e = FIRST_E; e < LAST_E; e++" : Chain::columns(); }
 
-void SwapAbChain::functions() {
-    t.line(
-        "// Over a pixel's channels, N of a lane and those of three others: four sums side by side, so that none waits "
-        "for itself.");
-    t.line(
-        "template <int N, class Term, class Both> static __device__ __forceinline__ REAL over_channels(Term term, "
-        "Both both) {");
-    t.line("constexpr int SUMS = N < 4 ? N : 4;");
-    t.line("REAL sum[SUMS];");
-    t.unrolled("for (int e = 0; e < N; e++) sum[e % SUMS] = e < SUMS ? term(e) : both(sum[e % SUMS], term(e));");
-    t.unrolled("for (int k = 1; k < SUMS; k++) sum[0] = both(sum[0], sum[k]);");
-    t.unrolled("for (int d = 1; d < 4; d *= 2) sum[0] = both(sum[0], __shfl_xor_sync(~0u, sum[0], d));");
-    t.line("return sum[0];");
-    t.line("}");
-    if (epilogue_.channels() % 2) return;
-    t.line("// A table's entries for a lane's channels.");
-    t.line(
-        "template <int N> static __device__ __forceinline__ void load_channels(REAL (&r)[N], const REAL* from, int "
-        "first, int last) {");
-    t.unrolled(
-        "for (int e = first; e < last; e += 2) *(tf_vector<REAL, 2>*)(r + e) = *(const tf_vector<REAL, 2>*)(from + e / "
-        "2 * 8);");
-    t.line("}");
-}
-
 void SwapAbChain::across(const std::string& result, Op op, const std::string& term) {
     const Kind x{false, true};
     t.line("REAL " + result + dims(x) + ";");

@@ -16,7 +16,6 @@ class SwapAbChain : public Chain {
 public:
     SwapAbChain(const Epilogue& epilogue, Lines& lines);
 
-    void functions();                       // that the steps call
     void declare();                         // what is carried from the first step to the second
     void before(const std::string& block);  // leaves in the accumulators what the second step begins with
     bool ahead() const { return affine_ || !ahead_.empty(); }
