@@ -106,7 +106,7 @@ inline std::vector<int64_t> offsets(const Sizes& shape, const Sizes& strides) {
     return list;
 }
 
-// As a kernel takes it: TensorMap of src/cuda/device/hopper.cuh.
+// As a kernel takes it: TensorMap of src/cuda/device/machine/hopper.cuh.
 struct alignas(64) HostMap {
     HostBoxes boxes;
 };

@@ -1,4 +1,4 @@
-// What the tensor-core kernels ask of the machine (src/cuda/device/ptx.cuh, portable.cuh, hopper.cuh), on the CPU:
+// What the tensor-core kernels ask of the machine (src/cuda/device/machine/ptx.cuh, portable.cuh, hopper.cuh), on the CPU:
 // mbarriers, copies, ldmatrix, mma.sync, wgmma and shuffles. Threads are fibers; who has to wait lets the others run.
 #pragma once
 
@@ -314,7 +314,7 @@ static inline void mma_f64(double* d, double a, double b) {
 }
 
 // One thread's part of a wgmma: d[64][2N] += a[64][K] · b[K][2N], both operands where their descriptors
-// (device/ptx.cuh) say: K in two halves of 16 bytes, rows in blocks of eight. As on the device, a step's terms and what
+// (device/machine/ptx.cuh) say: K in two halves of 16 bytes, rows in blocks of eight. As on the device, a step's terms and what
 // was there are cut towards zero, two bits below the last place of the largest of them, and so is their sum at its own
 // last place.
 #pragma GCC push_options

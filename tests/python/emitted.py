@@ -26,7 +26,7 @@ def namespace(text: str) -> dict:
 
 
 class Map(ctypes.Structure):
-    """HostBoxes of tests/cuda_host/tensor_map.h, as TensorMap of src/cuda/device/hopper.cuh has it."""
+    """HostBoxes of tests/cuda_host/tensor_map.h, as TensorMap of src/cuda/device/machine/hopper.cuh has it."""
 
     _fields_ = [  # noqa: RUF012
         ("base", ctypes.c_char_p), ("element", ctypes.c_int), ("rounds", ctypes.c_int), ("extent", ctypes.c_int * 5),

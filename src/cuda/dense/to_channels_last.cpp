@@ -35,7 +35,7 @@ int64_t pixels_of(const Type& type) {
 
 std::string to_channels_last_source(int64_t element_bytes) {
     static constexpr std::string_view kernel =
-#include "cuda/device/to_channels_last.cuh"
+#include "cuda/device/values/to_channels_last.cuh"
         ;
     return std::string(sequence_code()) + "typedef " + (element_bytes == 2 ? "unsigned short" : "unsigned") +
            " ELEMENT;" + std::string(kernel);

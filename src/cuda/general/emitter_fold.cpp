@@ -15,7 +15,7 @@ int Emitter::components(Fold::Combine combine) {
 
 std::string_view Emitter::combine_code() {
     static constexpr std::string_view text =
-#include "cuda/device/logsumexp.cuh"
+#include "cuda/device/values/logsumexp.cuh"
         ;
     return text;
 }

@@ -5,10 +5,10 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view math =
-#include "cuda/device/math.cuh"
+#include "cuda/device/values/math.cuh"
     ;
 constexpr std::string_view launch =
-#include "cuda/device/launch.cuh"
+#include "cuda/device/machine/launch.cuh"
     ;
 
 }  // namespace

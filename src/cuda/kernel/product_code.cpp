@@ -7,13 +7,13 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view mma =
-#include "cuda/device/mma.cuh"
+#include "cuda/device/machine/mma.cuh"
     ;
 constexpr std::string_view strict_product =
-#include "cuda/device/strict_product.cuh"
+#include "cuda/device/machine/strict_product.cuh"
     ;
 constexpr std::string_view rounded_product =
-#include "cuda/device/rounded_product.cuh"
+#include "cuda/device/machine/rounded_product.cuh"
     ;
 
 }  // namespace

@@ -158,10 +158,10 @@ std::vector<Argument> Parameters::arguments() const {
 
 std::string_view index_code(bool wide_index) {
     static constexpr std::string_view narrow =
-#include "cuda/device/index.cuh"
+#include "cuda/device/values/index.cuh"
         ;
     static constexpr std::string_view wide =
-#include "cuda/device/wide_index.cuh"
+#include "cuda/device/values/wide_index.cuh"
         ;
     return wide_index ? wide : narrow;
 }

@@ -7,10 +7,10 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view ptx =
-#include "cuda/device/ptx.cuh"
+#include "cuda/device/machine/ptx.cuh"
     ;
 constexpr std::string_view hopper =
-#include "cuda/device/hopper.cuh"
+#include "cuda/device/machine/hopper.cuh"
     ;
 
 // What the two kinds of products spell differently; an instruction's operands are numbered behind its sums.

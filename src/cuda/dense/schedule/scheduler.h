@@ -13,7 +13,7 @@ namespace transfuse::cuda {
 constexpr int strip_width = 8;  // pixels of a block of the operand: beyond them its stride is free
 
 constexpr int most_in_unaligned_rows =
-    16 * 96;  // pixels: two bits a turn of the transposing threads (device/unaligned_rows.cuh)
+    16 * 96;  // pixels: two bits a turn of the transposing threads (device/roles/unaligned_rows.cuh)
 
 inline int rounded_up(int64_t a, int64_t b) { return static_cast<int>(round_up(a, b)); }
 

@@ -21,40 +21,40 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view portable =
-#include "cuda/device/portable.cuh"
+#include "cuda/device/machine/portable.cuh"
     ;
 constexpr std::string_view sizes =
-#include "cuda/device/sizes.cuh"
+#include "cuda/device/roles/sizes.cuh"
     ;
 constexpr std::string_view places =
-#include "cuda/device/places.cuh"
+#include "cuda/device/roles/places.cuh"
     ;
 constexpr std::string_view patches =
-#include "cuda/device/patches.cuh"
+#include "cuda/device/roles/patches.cuh"
     ;
 constexpr std::string_view load_role =
-#include "cuda/device/load_role.cuh"
+#include "cuda/device/roles/load_role.cuh"
     ;
 constexpr std::string_view boxes =
-#include "cuda/device/boxes.cuh"
+#include "cuda/device/roles/boxes.cuh"
     ;
 constexpr std::string_view unaligned_rows =
-#include "cuda/device/unaligned_rows.cuh"
+#include "cuda/device/roles/unaligned_rows.cuh"
     ;
 constexpr std::string_view vector_boxes =
-#include "cuda/device/vector_boxes.cuh"
+#include "cuda/device/roles/vector_boxes.cuh"
     ;
 constexpr std::string_view transposers =
-#include "cuda/device/transposers.cuh"
+#include "cuda/device/roles/transposers.cuh"
     ;
 constexpr std::string_view products =
-#include "cuda/device/products.cuh"
+#include "cuda/device/roles/products.cuh"
     ;
 constexpr std::string_view folds =
-#include "cuda/device/folds.cuh"
+#include "cuda/device/exits/folds.cuh"
     ;
 constexpr std::string_view product_role =
-#include "cuda/device/product_role.cuh"
+#include "cuda/device/roles/product_role.cuh"
     ;
 
 // What the roles ask of the machine: barriers, copies of weights, one product of 64 rows.

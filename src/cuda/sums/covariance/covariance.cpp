@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t warps = 4, lanes = 32;
 
 constexpr std::string_view code_of_runs =
-#include "cuda/device/runs.cuh"
+#include "cuda/device/values/runs.cuh"
     ;
 
 // An axis in chunks, which warps take place by place. For each edge between segments, the chunks before the one it lies

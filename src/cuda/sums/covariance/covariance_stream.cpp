@@ -340,7 +340,7 @@ int64_t CovarianceStream::place_numbers() const { return 2 * numbers() * threads
 
 std::string CovarianceStream::staging_code(int64_t floats) {
     static constexpr std::string_view text =
-#include "cuda/device/staging.cuh"
+#include "cuda/device/values/staging.cuh"
         ;
     return "#define TF_FLOATS " + number(floats) + "\n" + std::string(text);
 }

@@ -14,10 +14,10 @@ namespace {
 constexpr int unroll = 8;
 
 constexpr std::string_view warp_sum =
-#include "cuda/device/warp_sum.cuh"
+#include "cuda/device/values/warp_sum.cuh"
     ;
 constexpr std::string_view store_row =
-#include "cuda/device/store_row.cuh"
+#include "cuda/device/values/store_row.cuh"
     ;
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view added =
-#include "cuda/device/added.cuh"
+#include "cuda/device/exits/added.cuh"
     ;
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view direct_stores =
-#include "cuda/device/direct_stores.cuh"
+#include "cuda/device/exits/direct_stores.cuh"
     ;
 
 // Residues along w whose outputs, of two neighbouring pixels, lie side by side: a vector, where rows allow it.

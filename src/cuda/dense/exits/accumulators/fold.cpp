@@ -9,7 +9,7 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view channel_fold =
-#include "cuda/device/channel_fold.cuh"
+#include "cuda/device/exits/channel_fold.cuh"
     ;
 
 }  // namespace

@@ -56,7 +56,7 @@ private:
 };
 
 constexpr std::string_view channel_reductions =
-#include "cuda/device/channel_reductions.cuh"
+#include "cuda/device/exits/channel_reductions.cuh"
     ;
 
 }  // namespace

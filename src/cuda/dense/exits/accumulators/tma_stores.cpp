@@ -14,7 +14,7 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view tma_stores =
-#include "cuda/device/tma_stores.cuh"
+#include "cuda/device/exits/tma_stores.cuh"
     ;
 
 class BoxChain : public FragmentChain {

@@ -14,7 +14,7 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr std::string_view swap_ab =
-#include "cuda/device/swap_ab_stores.cuh"
+#include "cuda/device/exits/swap_ab_stores.cuh"
     ;
 
 // Elements are loaded and stored as the bits of one word.
