@@ -76,10 +76,13 @@ def kind_of(before: str, after: str) -> str:
 
 
 def same_ptx(before: str, after: str) -> bool:
-    """But for names: those of kernels and of memory, which count by where they first stand."""
+    """But for constants that no instruction reads, and for names: those of kernels and of memory count by where they first stand."""
 
     def plain(ptx: str) -> str:
         ptx = "\n".join(line for line in ptx.splitlines() if not line.startswith("//") and ".loc" not in line)
+        for line, name in re.findall(r"^(\.global [^\n\[]* (\w+)(?: = \w+)?;\n)", ptx, re.MULTILINE):
+            if len(re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])", ptx)) == 1:
+                ptx = ptx.replace(line, "", 1)
         names = re.findall(r"\.(?:entry|func|shared|global|const)[^\n;({=]*?([A-Za-z_$][\w$]*)\s*[(\[;={]", ptx)
         for number, name in enumerate(dict.fromkeys(names)):
             ptx = re.sub(rf"(?<![\w$]){re.escape(name)}(?![A-Za-z0-9$])", f"name{number}", ptx)
