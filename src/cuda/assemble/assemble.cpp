@@ -8,6 +8,7 @@
 #include "algebra/lattice/integer.h"
 #include "cuda/assemble/pass/pass_generator.h"
 #include "cuda/assemble/products.h"
+#include "cuda/assemble/sums_in_place.h"
 #include "cuda/kernel/shares.h"
 #include "cuda/runtime/side_by_side.h"
 #include "transfuse/error.h"
@@ -353,8 +354,8 @@ private:
 
 Assembly assemble(const Plan& plan, const Options& options, const Target& target, bool aligned,
                   const DenseConfigs& configs, KnownKernels* known) {
-    const std::optional<Plan> shares = with_shares(plan);
-    return Assembler(shares ? *shares : plan, options, target, aligned, configs, known).run();
+    const std::optional<Plan> shares = with_shares(plan), in_place = with_sums_in_place(shares ? *shares : plan);
+    return Assembler(in_place ? *in_place : shares ? *shares : plan, options, target, aligned, configs, known).run();
 }
 
 std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly, const Options& options,
