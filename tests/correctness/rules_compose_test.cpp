@@ -23,8 +23,8 @@ TEST(rules_compose, pool_after_convolution) {
              {"stride=[3,2] padding=[1,0]", "dilation=[2,2]", "stride=[2,1] output_padding=[1,0]", ""})
             expect_exact(graph_of(conv(attributes) + "%z = avg_pool(%y) " + pool + "\nreturn %z"),
                          {.inference = true, .without = {}, .only = {}, .heed_cost = false}, 1);
-    // Padding that the pool adds is zero, the bias there is not.
-    expect_stays("pool_after_lattice", conv("") + "%z = avg_pool(%y) kernel=[2,2] padding=[1,1]\nreturn %z");
+    // Padding that the pool adds is zero, the bias there is not: it is added as an image.
+    expect_fires("pool_after_lattice", conv("") + "%z = avg_pool(%y) kernel=[2,2] padding=[1,1]\nreturn %z");
     // Without a bias, what the padding reads must have been zero as well: here the convolution's own border was cut.
     expect_stays("pool_after_lattice",
                  conv("padding=[1,1]", false) + "%z = avg_pool(%y) kernel=[2,2] padding=[1,1]\nreturn %z");

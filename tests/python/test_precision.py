@@ -178,6 +178,18 @@ def region_of(model):
     return next(iter(model.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
 
 
+def test_linear_layers_are_multiplied_in_full_fp32():
+    """PyTorch's products of matrices have a switch of their own."""
+    model = nn.Sequential(nn.Conv2d(8, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4)).eval()
+    fast = transfuse.optimize(model, (torch.randn(2, 8, 8, 8),), never_slower=False)
+    region = next(r for entries in fast._transfuse.captures.values() for e in entries for r in e.cut.regions)
+    assert len(region.linear) == 1 and library.excepts(region.in_full)
+    allowed = library.TF32 | library.TF32_BACKWARD
+    mode = region.rounding_as([(True, True, True)], allowed | region.in_full)
+    assert mode == allowed | region.in_full
+    assert region.rounding_as([(False, False, False)], allowed | region.in_full) & allowed == 0
+
+
 def test_a_convolution_of_no_images_rounds_nothing():
     arguments = (torch.zeros(0, 3, 5, 5), torch.ones(4, 3, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
     assert rounding.rounds(torch.ops.aten.convolution.default, arguments) == [False]

@@ -35,7 +35,59 @@ class Shared(nn.Module):
         return self.layer(x) - 0.5 * self.layer(x.flip(0))
 
 
+class Adapted(nn.Module):
+    """A convolution and a branch by way of few channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.down = nn.Conv2d(32, 32, 3, padding=1), nn.Conv2d(32, 4, 3, padding=1, bias=False)
+        self.up = nn.Conv2d(4, 32, 1, bias=False)
+
+    def forward(self, x):
+        return self.wide(x) + 0.5 * self.up(self.down(x))
+
+
+class Skip(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.last = nn.ConvTranspose2d(32, 32, 2, 2), nn.Conv2d(64, 4, 1)
+
+    def forward(self, x):
+        return self.last(
+            torch.cat([self.up(x), torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")], 1)
+        )
+
+
+class Linear(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.layer, self.linear, self.how = nn.Conv2d(32, 64, 3, padding=1), nn.Linear(64, 10), how
+
+    def forward(self, x):
+        y = self.layer(x)
+        if self.how == "mean":
+            return self.linear(y.mean((2, 3)))
+        if self.how == "tokens":
+            return self.linear(y.flatten(2).transpose(1, 2))
+        return self.linear(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Stacked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.last = nn.Conv2d(32, 8, 3, padding=1), nn.Conv2d(32, 8, 3, padding=1), nn.Conv2d(16, 4, 1)
+
+    def forward(self, x):
+        return self.last(torch.stack([self.a(x), self.b(x)], 2).flatten(1, 2))
+
+
 MODELS = {
+    "adapted": Adapted,
+    "skip": Skip,
+    "linear behind a mean": lambda: Linear("mean"),
+    "linear on tokens": lambda: Linear("tokens"),
+    "linear on channels last": lambda: Linear("channels last"),
+    "stacked": Stacked,
     "decoder": lambda: nn.Sequential(nn.ConvTranspose2d(32, 64, 2, 2), nn.Conv2d(64, 3, 1)),
     "batch norm": lambda: nn.Sequential(nn.Conv2d(32, 64, 1), nn.BatchNorm2d(64), nn.ConvTranspose2d(64, 4, 4, 2, 1)),
     "separable": lambda: nn.Sequential(nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.Conv2d(32, 4, 1)),
@@ -71,3 +123,10 @@ def test_results_and_gradients(name):
     assert error(mine) <= 1.2 * error(theirs)
     for mine, truth in zip(my_gradients, gradients):
         assert (mine - truth).norm() <= 1e-5 * truth.norm() + 1e-7
+
+
+def test_a_linear_layer_that_is_one_with_no_convolution_is_left():
+    model = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10)).eval()
+    x = torch.randn(2, 8, 8, 8)
+    told = str(transfuse.report(transfuse.optimize(model, (x,), never_slower=False)))
+    assert "a linear layer that is not one with a convolution before it" in told

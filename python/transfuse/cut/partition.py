@@ -117,6 +117,7 @@ def _device_of(node: Node) -> str:
 # Operators that move or copy but compute nothing: not worth a place at the border of a region.
 _IDLE = ("clone", "contiguous", "alias", "detach", "dropout", "to", "_to_copy", "view", "reshape", "flatten", "unsqueeze", "squeeze",
          "permute", "transpose", "expand")  # fmt: skip
+_MOVES = ("permute", "transpose", "swapaxes", "movedim", "moveaxis")
 # Part of a tensor: what else there is of it need not be computed, unless somebody asks for it too.
 _PARTS = ("slice", "select", "narrow")
 _SPLITS = ("split", "split_with_sizes", "chunk")
@@ -133,10 +134,23 @@ def trim(nodes: list[Node]) -> list[Node]:
                 kept -= {node, *node.users}
         if not name or source not in kept or any(user in kept for user in node.users):
             continue
+        if name[0] in ("reshape", "flatten") and _copies(node):
+            continue
         shared = any(user not in kept for user in _written_as(source).users)
         if name[0] in _IDLE or (name[0] in _PARTS and (shared or _written_as(node) is not node)):
             kept.discard(node)
     return [node for node in nodes if node in kept]
+
+
+def _copies(node: Node) -> bool:
+    """Whether a reshape of permuted axes is no view: then a product can write its result where it belongs."""
+    if op_name(node.args[0]).split(".")[1:2] not in ([name] for name in _MOVES):
+        return False
+    try:
+        value_of(node.args[0]).view(value_of(node).shape)
+    except (RuntimeError, ValueError):
+        return True
+    return False
 
 
 def _written_as(node: Node) -> Node:

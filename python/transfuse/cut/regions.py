@@ -75,6 +75,10 @@ def is_convolution(node: Node) -> bool:
     return node.op == "call_function" and name.startswith("aten.") and name.split(".")[1].startswith(CONVOLUTIONS)
 
 
+def is_linear(node: Node) -> bool:
+    return node.op == "call_function" and op_name(node) in ("aten.linear.default", "aten.matmul.default")
+
+
 def module_of(node: Node) -> str:
     stack = node.meta.get("nn_module_stack") or {}
     path = ""
@@ -286,7 +290,8 @@ def _replace(
         name=name, text=text, example=example, eager=_eager(nodes, leaves, sizes, outputs, statistics),
         leaf_count=len(leaves), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
         differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), multiplied=_multiplied(nodes, leaves),
-        weights=_weights(nodes, leaves), options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
+        weights=_weights(nodes, leaves, is_convolution), linear=sorted(set().union(*_weights(nodes, leaves, is_linear))),
+        options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
     )  # fmt: skip
     graph_module.add_submodule(name, region.module())
     # After everything it reads, before everything that reads it: right after the last of its nodes' operands.
@@ -343,13 +348,13 @@ def _multiplied(nodes: list[Node], leaves: list[Node]) -> list[int]:
     return sorted(set().union(*(flow.get(operand, set()) for operand in operands)))
 
 
-def _weights(nodes: list[Node], leaves: list[Node]) -> list[list[int]]:
-    """Of each convolution, in their order, the leaves that its weight is made of: not those behind another convolution."""
+def _weights(nodes: list[Node], leaves: list[Node], kind: Callable[[Node], bool]) -> list[list[int]]:
+    """Of each convolution (or linear layer), in their order, the leaves that its weight is made of: not those behind another one."""
     made: dict[Node, set[int]] = {leaf: {i} for i, leaf in enumerate(leaves)}
     for node in nodes:
-        sources = [] if is_convolution(node) else node.all_input_nodes
+        sources = [] if kind(node) else node.all_input_nodes
         made[node] = set().union(*(made.get(source, set()) for source in sources))
-    return [sorted(made.get(node.args[1], ())) for node in nodes if is_convolution(node)]
+    return [sorted(made.get(node.args[1], ())) for node in nodes if kind(node)]
 
 
 def _after_placeholders(graph: Graph, node: Node) -> Node:

@@ -103,6 +103,10 @@ def products(handle: int, of_leaves: list[int]) -> int:
     return _call(_core.transfuse_products, handle, _numbers(of_leaves)) << 16
 
 
+def without_exceptions(mode: int) -> int:
+    return mode & 0xFFFF
+
+
 def excepts(mode: int) -> bool:
     """Whether it is strict for some products."""
     return mode >> 16 != 0

@@ -70,6 +70,7 @@ class Region:
     reach: list[list[int]]  # of each of those the leaves its gradient can flow to
     multiplied: list[int]  # the leaves whose gradients come out of a convolution's backward
     weights: list[list[int]]  # of each convolution the leaves that its weight is made of
+    linear: list[int]  # the leaves that the weights of linear layers are made of
     options: object
     ops: list[str]
     failure: str | None = None
@@ -91,6 +92,7 @@ class Region:
         # Leaves that no gradient flows to have no place in autograd's graph: what they come from is not to be asked for one.
         self.unreached = set(range(self.leaf_count)).difference(*self.reach)
         parameters = set(range(self.leaf_count)).difference(self.inputs)
+        self.in_full = library.products(self.handle, self._strict()) if self.linear else 0
         self.frozen = Frozen(self.handle, parameters) if self.options.freeze else None
         self._ready: weakref.WeakSet[Ready] = weakref.WeakSet()
         self.on_cuda = False
@@ -130,6 +132,8 @@ class Region:
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
         mode = self.call_mode(leaves[0], grad) & ~library.FREEZE  # nobody would look at the parameters
         if is_exporting():
+            if library.excepts(mode):  # which this program alone knows
+                mode = library.without_exceptions(mode) & ~library.TF32 & ~library.TF32_BACKWARD
             outputs = torch.ops.transfuse.run_text(leaves, self.text, sizes, mode)
         else:
             outputs = torch.ops.transfuse.run(leaves, self.handle, sizes, mode)
@@ -143,7 +147,13 @@ class Region:
             self.on_cuda = True
             if tensor.dtype is torch.float32 and allows_tf32():
                 mode |= library.TF32 | library.TF32_BACKWARD if grad else library.TF32
+                mode |= self.in_full
         return mode
+
+    def _strict(self) -> list[int]:
+        """Of each leaf which products are strict where TF32 is allowed: those of linear layers, which PyTorch multiplies as matrices,
+        by another switch, whose default is full fp32."""
+        return [7 if leaf in self.linear else 0 for leaf in range(self.leaf_count)]
 
     def caller(self):
         """What an eager call of the region runs, as a function of its leaves and sizes; all that never changes is bound to it."""
@@ -331,7 +341,7 @@ class Region:
         forward = any([rounds for rounds, *_ in found])
         backward = any([any(rounds) for _, *rounds in found])
         mode &= ~(0 if forward else library.TF32) & ~(0 if backward else library.TF32_BACKWARD)
-        strict = [0] * self.leaf_count
+        mode, strict = library.without_exceptions(mode), self._strict()
         for weight, rounds in zip(self.weights, found):
             for leaf in weight:
                 strict[leaf] |= sum([1 << i for i, does in enumerate(rounds) if not does])

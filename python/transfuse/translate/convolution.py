@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch.fx import Node
 
-from transfuse.translate.table import TABLE, Unsupported, op, tensor
+from transfuse.translate.table import TABLE, Cast, Unsupported, is_tensor, op, op_name, tensor, value_of
 
 # Convolutions -----------------------------------------------------------------------------------------------------------
 
@@ -46,6 +46,67 @@ def _(t, x, w, bias, stride, padding, dilation, transposed, output_padding, grou
     if not transposed:
         return conv(t, x, w, bias, stride, padding, dilation, groups)
     return TABLE["aten.conv_transpose2d.input"](t, x, w, bias, stride, padding, output_padding, groups, dilation)
+
+
+# What a linear layer may be moved through to a convolution before it: it becomes one with that, or with what is left of it.
+_THROUGH = frozenset(
+    """permute transpose swapaxes swapdims movedim moveaxis view reshape _unsafe_view flatten unflatten unsqueeze squeeze
+contiguous clone alias detach dropout feature_dropout to mean sum avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
+adaptive_avg_pool3d mul div add sub neg batch_norm""".split()
+)
+_FAR = 64
+
+
+def _channels_of(node) -> set[int]:
+    """Of the convolutions that a value is a linear function of, how many channels they make."""
+    found, seen, left = set(), set(), [node]
+    while left and len(seen) < _FAR:
+        node = left.pop()
+        if not isinstance(node, Node) or node in seen or node.op != "call_function":
+            continue
+        seen.add(node)
+        name = op_name(node).removeprefix("aten.").partition(".")[0].removesuffix("_")
+        if name.startswith(("conv", "convolution")):
+            found.add(value_of(node).shape[1])
+        elif name in ("linear", "matmul"):
+            made, weight = value_of(node), value_of(node.args[1])
+            if weight.dim() == 2 and value_of(node.args[0]).shape[-1] in _channels_of(node.args[0]):
+                found.add(made.shape[-1])
+        elif name in _THROUGH and not (name == "batch_norm" and node.args[5]):
+            left += node.args[:2] if name in ("add", "sub", "mul") else node.args[:1]
+    return found
+
+
+@op("matmul.default")
+def _(t, x, w):
+    if not is_tensor(w) or tensor(w).dim() != 2:
+        raise Unsupported("a product of matrices")
+    inputs, outputs = tensor(w).shape
+    return linear(t, x, t.emit("permute", w, order=[1, 0]), None, outputs, inputs)
+
+
+@op("linear.default")
+def _(t, x, w, bias):
+    return linear(t, x, w, bias, *tensor(w).shape)
+
+
+def linear(t, x, w, bias, outputs, inputs):
+    """A convolution of single pixels. Behind a convolution alone, as the two become one: PyTorch multiplies matrices well."""
+    shape = list(tensor(x).shape)
+    if not 2 <= len(shape) <= 5:
+        raise Unsupported(f"a linear layer on {len(shape)} axes")
+    if inputs not in _channels_of(x.node if isinstance(x, Cast) else x):
+        raise Unsupported("a linear layer that is not one with a convolution before it")
+    between = max(len(shape) - 2, 1)
+    if len(shape) == 2:
+        x = t.emit("reshape", x, shape=t.shape([*shape, 1]))
+    else:
+        x = t.emit("permute", x, order=[0, len(shape) - 1, *range(1, len(shape) - 1)])
+    w = t.emit("reshape", w, shape=[outputs, inputs, *[1] * between])
+    y = conv(t, x, w, bias, [1] * between, [0] * between, [1] * between, 1)
+    if len(shape) == 2:
+        return t.emit("reshape", y, shape=t.shape([shape[0], outputs]))
+    return t.emit("permute", y, order=[0, *range(2, len(shape)), 1])
 
 
 @op(*(f"upsample_nearest{d}d.vec" for d in (1, 2, 3)), *(f"_upsample_nearest_exact{d}d.vec" for d in (1, 2, 3)))

@@ -283,6 +283,13 @@ def _(t, x, dims):
     return t.emit("flip", x, dims=[d % rank for d in dims])
 
 
+@op("channel_shuffle.default", "native_channel_shuffle.default")
+def _(t, x, groups):
+    n, c, *space = tensor(x).shape
+    x = reshaped(t, x, [n, groups, c // groups, *space])
+    return reshaped(t, t.emit("permute", x, order=[0, 2, 1, *range(3, 3 + len(space))]), [n, c, *space])
+
+
 @op("pixel_shuffle.default")
 def _(t, x, r):
     *lead, c, h, w = tensor(x).shape

@@ -211,7 +211,9 @@ class Translator:
 
 
 # Operators whose operands must be of one dtype in PyTorch, so that differing ones mean that autocast is on.
-CASTING = re.compile(r"aten\.(conv\w*|softmax|log_softmax|avg_pool\w*|adaptive_avg_pool\w*|prelu|upsample\w*)\.")
+CASTING = re.compile(
+    r"aten\.(conv\w*|linear|matmul|softmax|log_softmax|avg_pool\w*|adaptive_avg_pool\w*|prelu|upsample\w*)\."
+)
 
 
 class Cast(str):

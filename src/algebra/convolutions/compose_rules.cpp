@@ -3,6 +3,8 @@
 
 #include "algebra/convolutions/rules.h"
 #include "algebra/reductions/collapse.h"
+#include "algebra/terms/border.h"
+#include "algebra/terms/channelwise.h"
 #include "algebra/terms/terms.h"
 #include "graph/infer.h"
 
@@ -63,19 +65,53 @@ bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const Lattices& 
     return work <= thin || 2 * dearer * products <= 2 * before + (shared ? 0.5 * r.prices().stored_from * read : 0);
 }
 
-// The lattice y and the pool `id` behind it as one, of the type 16 bits are widened to; −1 where they are none.
+// What a pool makes of a constant 1 where it reads some of its window outside: an image.
+ValueId pooled_one(Rewriter& r, DType dtype, const Separable& pool, const std::vector<TapClasses>& classes) {
+    ValueId image = -1;
+    for (size_t a = 0; a < classes.size(); ++a) {
+        std::vector<double> sums;
+        for (int64_t row = 0; row < classes[a].count(); ++row) {
+            sums.push_back(0);
+            for (size_t k = 0; k < pool.kernel[a].size(); ++k)
+                sums.back() += classes[a].matrix[at(row) * pool.kernel[a].size() + k] * pool.kernel[a][k];
+        }
+        Sizes shape(classes.size() + 2, 1);
+        shape[a + 2] = classes[a].count();
+        std::vector<TapClasses> others(classes.size());
+        for (TapClasses& other : others) other = {.head = 0, .period = 1, .tail = 0, .out = 1, .matrix = {}};
+        others[a] = classes[a];
+        const ValueId own = on_outputs(
+            r,
+            r.add(Op::constant, {},
+                  {{Key::dtype, static_cast<int64_t>(dtype)}, {Key::shape, std::move(shape)}, {Key::values, sums}}),
+            others);
+        image = image < 0 ? own : times(r, image, own);
+    }
+    return image;
+}
+
+// The lattice y and the pool `id` behind it as one, of the type 16 bits are widened to; −1 where they are none. A bias
+// that the pool's border cuts is added as an image.
 ValueId composed_with_pool(Rewriter& r, ValueId y, ValueId id, const Separable& pool) {
     const Lattices first = axes_of(r, y), second = axes_of(r, id);
     const ValueId bias = bias_of(r, y);
     std::optional<double> passes = 1.0;
     if (bias >= 0) passes = gain(second, pool);
-    if (!passes) return -1;
-    const std::optional<Composition> composed = composition(first, second, bias >= 0, pool, false);
+    std::optional<std::vector<TapClasses>> classes;
+    if (!passes && !is_sixteen_bit(r.dtype(y))) classes = tap_classes(second);
+    if (!passes && !classes) return -1;
+    const std::optional<Composition> composed = composition(first, second, bias >= 0 && !classes, pool, false);
     const bool shared = r.uses(y) > 1 || (r.is(r.arg(id, 0), Op::cast) && r.uses(r.arg(id, 0)) > 1);
     if (!composed || !worth_widening(r, r.dtype(y), r.arg(y, 1), first, composed->axes, shared)) return -1;
     const DType dtype = wide(r.dtype(y));
     const ValueId x = cast(r, r.arg(y, 0), dtype);
     const ValueId w = mapped_weight(r, cast(r, r.arg(y, 1), dtype), *composed);
+    if (classes) {
+        Sizes along(first.size() + 2, 1);
+        along[1] = r.shape(bias)[0];
+        return plus(r, lattice(r, x, w, -1, composed->axes),
+                    times(r, reshape(r, bias, std::move(along)), pooled_one(r, dtype, pool, *classes)));
+    }
     const ValueId vector = bias < 0 ? -1 : scaled(r, cast(r, bias, dtype), *passes);
     return lattice(r, x, w, vector, composed->axes);
 }
@@ -92,25 +128,12 @@ ValueId pool_after_lattice(Rewriter& r, ValueId id) {
     const DType dtype = r.dtype(id);
     const ValueId result = composed_with_pool(r, y, id, *pool);
     if (result < 0) return -1;
-    r.say("the pool after ", r[y].type, " becomes part of the convolution: taps ", kernel_of(r, r.arg(result, 1)));
+    r.say("the pool after ", r[y].type, " becomes part of the convolution: taps ",
+          kernel_of(r, r.arg(channelwise(r, result).y, 1)));
     return cast(r, result, dtype);
 }
 
-// lattice(upsample(x), w, b) = lattice(x, w * upsample, b)
-ValueId lattice_after_pool(Rewriter& r, ValueId id) {
-    const ValueId y = r.arg(id, 0);
-    if (!r.is(y, Op::lattice) || bias_of(r, y) >= 0) return -1;
-    const std::optional<Separable> pool = separable(r, y);
-    if (!pool) return -1;
-    const std::optional<Composition> composed = composition(axes_of(r, y), axes_of(r, id), false, *pool, true);
-    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes, false)) return -1;
-    const Type type = r[id].type;
-    const DType dtype = wide(type.dtype);
-    const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id);
-    const ValueId w = mapped_weight(r, cast(r, r.arg(id, 1), dtype), *composed);
-    r.say("what resamples ", r[y].type, " before the convolution becomes part of it: taps ", kernel_of(r, w));
-    return cast(r, lattice(r, x, w, bias, composed->axes), type.dtype);
-}
+ValueId lattice_after_pool(Rewriter& r, ValueId id) { return separable(r, id) ? -1 : lattice_with_resampling(r, id); }
 
 // A pool's weight in another type.
 ValueId pool_weight(Rewriter& r, ValueId w, const Separable& pool, DType dtype) {
@@ -201,6 +224,24 @@ ValueId pool_before_cast(Rewriter& r, ValueId id) {
     return cast(r, lattice(r, v, pool_weight(r, w, *pool, wider), -1, axes), narrow);
 }
 
+// lattice(pad(x)): padding with zeros is what the lattice does anyway. i' = i + start.
+ValueId pad_before_lattice(Rewriter& r, ValueId id) {
+    if (!r.is(r.arg(id), Op::pad) || r[r.arg(id)].attributes.number(Key::value) != 0) return -1;
+    const Node node = r[id], pad = r[node.args[0]];
+    const Sizes &start = pad.attributes.integers(Key::start), &end = pad.attributes.integers(Key::end);
+    for (size_t axis = 0; axis < start.size(); ++axis)
+        if (start[axis] < 0 || end[axis] < 0 || (axis < 2 && (start[axis] != 0 || end[axis] != 0))) return -1;
+    Lattices axes = axes_of(r, id);
+    for (size_t a = 0; a < axes.size(); ++a) {
+        axes[a].offset -= axes[a].up * start[a + 2];
+        axes[a].in = r.shape(pad.args[0])[a + 2];
+    }
+    r.say("zero padding ", pad.type, " is the lattice's own");
+    return lattice(r, pad.args[0], node.args[1], bias_of(r, id), axes);
+}
+
+}  // namespace
+
 // y[start : end : step] of a spatial axis: down·(start + step·o') + offset = up·i + dil·k. Channels: rows of w. Batch:
 // of x.
 ValueId slice_of_lattice(Rewriter& r, ValueId id) {
@@ -240,23 +281,25 @@ ValueId slice_of_lattice(Rewriter& r, ValueId id) {
     return lattice(r, x, w, bias, axes);
 }
 
-// lattice(pad(x)): padding with zeros is what the lattice does anyway. i' = i + start.
-ValueId pad_before_lattice(Rewriter& r, ValueId id) {
-    if (!r.is(r.arg(id), Op::pad) || r[r.arg(id)].attributes.number(Key::value) != 0) return -1;
-    const Node node = r[id], pad = r[node.args[0]];
-    const Sizes &start = pad.attributes.integers(Key::start), &end = pad.attributes.integers(Key::end);
-    for (size_t axis = 0; axis < start.size(); ++axis)
-        if (start[axis] < 0 || end[axis] < 0 || (axis < 2 && (start[axis] != 0 || end[axis] != 0))) return -1;
-    Lattices axes = axes_of(r, id);
-    for (size_t a = 0; a < axes.size(); ++a) {
-        axes[a].offset -= axes[a].up * start[a + 2];
-        axes[a].in = r.shape(pad.args[0])[a + 2];
-    }
-    r.say("zero padding ", pad.type, " is the lattice's own");
-    return lattice(r, pad.args[0], node.args[1], bias_of(r, id), axes);
+// lattice(upsample(x), w, b) = lattice(x, w * upsample, b)
+ValueId lattice_with_resampling(Rewriter& r, ValueId id) {
+    const ValueId y = r.arg(id, 0);
+    if (const std::optional<Separable> pool = separable(r, id); pool && bias_of(r, id) < 0)
+        return r.is(y, Op::lattice) && !separable(r, y) && !is_sixteen_bit(r.dtype(id))
+                   ? composed_with_pool(r, y, id, *pool)
+                   : -1;
+    if (!r.is(y, Op::lattice) || bias_of(r, y) >= 0) return -1;
+    const std::optional<Separable> pool = separable(r, y);
+    if (!pool) return -1;
+    const std::optional<Composition> composed = composition(axes_of(r, y), axes_of(r, id), false, *pool, true);
+    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes, false)) return -1;
+    const Type type = r[id].type;
+    const DType dtype = wide(type.dtype);
+    const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id);
+    const ValueId w = mapped_weight(r, cast(r, r.arg(id, 1), dtype), *composed);
+    r.say("what resamples ", r[y].type, " before the convolution becomes part of it: taps ", kernel_of(r, w));
+    return cast(r, lattice(r, x, w, bias, composed->axes), type.dtype);
 }
-
-}  // namespace
 
 std::span<const Rule> compose_rules() {
     static const std::vector<Rule> rules = {

@@ -18,14 +18,18 @@ struct Piece {
     std::vector<ValueId> after;  // outermost first
 };
 
-std::optional<Piece> piece(const Rewriter& r, ValueId v) {
+std::optional<Piece> piece(Rewriter& r, ValueId v) {
     Piece result{v, {}};
     for (; is_unary(r.op(result.y)); result.y = r.arg(result.y)) {
         if (r.uses(result.y) != 1) return std::nullopt;
         result.after.push_back(result.y);
     }
+    const bool channels = r.is(result.y, Op::slice) && r[result.y].attributes.integer(Key::axis) == 1 &&
+                          r.is(r.arg(result.y), Op::lattice);  // some of a convolution's
+    if (r.uses(result.y) != 1) return std::nullopt;
+    if (channels) result.y = slice_of_lattice(r, result.y);
     const ValueId y = result.y;
-    if (!r.is(y, Op::lattice) || r.uses(y) != 1 || r.is_parameter(r.arg(y)) || !r.is_parameter(r.arg(y, 1)) ||
+    if (y < 0 || !r.is(y, Op::lattice) || r.is_parameter(r.arg(y)) || !r.is_parameter(r.arg(y, 1)) ||
         r.shape(r.arg(y, 1))[0] != 1)
         return std::nullopt;
     return result;
@@ -104,12 +108,10 @@ ValueId concat_of_one_input(Rewriter& r, ValueId id) {
 
 }  // namespace
 
-ValueId concatenated_lattice(Rewriter& r, ValueId id) {
-    if (!r.is(id, Op::concat) || r[id].attributes.integer(Key::axis) != 1 || r.rank(id) < 3 || r.uses(id) != 1)
-        return -1;
+ValueId concatenated_lattice(Rewriter& r, const Operands& lattices) {
     std::vector<Piece> pieces;
-    for (const ValueId arg : r[id].args) {
-        const std::optional<Piece> one = r.dtype(arg) == r.dtype(id) ? piece(r, arg) : std::nullopt;
+    for (const ValueId arg : lattices) {
+        const std::optional<Piece> one = r.dtype(arg) == r.dtype(lattices[0]) ? piece(r, arg) : std::nullopt;
         if (!one || !one->after.empty() || (!pieces.empty() && !alike(r, pieces[0], *one))) return -1;
         pieces.push_back(*one);
     }

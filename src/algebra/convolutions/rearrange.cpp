@@ -115,12 +115,32 @@ Elementwise elementwise(const Rewriter& r, ValueId v) {
     return result;
 }
 
+// The digits of the result as axes of the convolution: those of its axes with the channel's digits behind them,
+// wherever the result's own axes begin. Where both have equally many axes, as they are.
+std::optional<std::vector<Digits>> axes_of_result(const Rearrangement& places, const Sizes& out) {
+    if (places.axes.size() == out.size()) return places.axes;
+    std::vector<Digits> axes(1);
+    for (const Digits& digits : places.axes)
+        for (const Digit& digit : digits) {
+            const size_t axis =
+                digit.axis == 1 ? std::max<size_t>(axes.size() - 1, 1) : static_cast<size_t>(digit.axis);
+            if (axis + 1 < axes.size()) return std::nullopt;
+            axes.resize(axis + 1);
+            axes.back().push_back(digit);
+        }
+    axes.resize(std::max(axes.size(), out.size()));
+    return axes.size() == out.size() ? std::optional(axes) : std::nullopt;
+}
+
 // shuffle(f(lattice(x, w, b))) = f(lattice(x, moved w) + moved b). Each firing leaves one rearrangement less.
 ValueId rearranged_lattice(Rewriter& r, ValueId id) {
     const ValueId last = r.arg(id);
     if (r.is_parameter(id) || r.rank(id) < 3 || !(r.is(last, Op::permute) || r.is(last, Op::reshape))) return -1;
-    const std::optional<Rearrangement> places = rearrangement(r, id);
-    if (!places || r.rank(places->of) != r.rank(id) || r.uses(places->of) != 1) return -1;
+    std::optional<Rearrangement> places = rearrangement(r, id);
+    if (!places || r.rank(places->of) < 3 || r.rank(places->of) > r.rank(id) || r.uses(places->of) != 1) return -1;
+    const std::optional<std::vector<Digits>> on_axes = axes_of_result(*places, r.shape(places->of));
+    if (!on_axes) return -1;
+    places->axes = *on_axes;
     const Elementwise chain = elementwise(r, places->of);
     const ValueId y = chain.y;
     if (!r.is(y, Op::lattice) || r.uses(y) != 1 || r.is_parameter(y) || !r.is_parameter(r.arg(y, 1))) return -1;
@@ -152,7 +172,9 @@ ValueId rearranged_lattice(Rewriter& r, ValueId id) {
         matrices.push_back(std::move(axis.matrix));
         phases.push_back({.head = 0, .period = p, .tail = 0, .out = axis.lattice.out, .matrix = {}});
     }
-    if (has_long_taps(axes)) return -1;
+    const bool moves =
+        channel != all || std::any_of(digits.begin(), digits.end(), [](const Digits& d) { return !d.empty(); });
+    if (has_long_taps(axes) || !moves) return -1;
     const ValueId bias = bias_of(r, y);
     int64_t classes = 1;
     for (const Digits& here : digits) classes *= extent_of(here);
@@ -195,7 +217,7 @@ ValueId rearranged_lattice(Rewriter& r, ValueId id) {
     }
     r.say("the rearrangement of ", type, " is where the convolution writes: taps ",
           Sizes(r.shape(w).begin() + 3, r.shape(w).end()));
-    return result;
+    return reshape(r, result, r.shape(id));
 }
 
 // lattice(unshuffle(v), w, b) = lattice(v, moved w, b)
@@ -262,10 +284,22 @@ ValueId lattice_of_rearranged(Rewriter& r, ValueId id) {
     return lattice(r, v, w, bias_of(r, id), axes);
 }
 
+// Reshapes and permutations that undo each other.
+ValueId rearrangement_undone(Rewriter& r, ValueId id) {
+    if (!(r.is(r.arg(id), Op::permute) || r.is(r.arg(id), Op::reshape))) return -1;
+    const std::optional<Rearrangement> places = rearrangement(r, id);
+    if (!places || r.shape(places->of) != r.shape(id)) return -1;
+    for (size_t axis = 0; axis < places->axes.size(); ++axis)
+        if (!is_whole(places->axes[axis], static_cast<int64_t>(axis), r.shape(id)[axis])) return -1;
+    r.say("rearrangements that undo each other");
+    return places->of;
+}
+
 }  // namespace
 
 std::span<const Rule> rearrange_rules() {
     static const std::vector<Rule> rules = {
+        {"rearrangement_undone", Family::simplify, {Op::reshape, Op::permute}, rearrangement_undone},
         {"rearranged_lattice", Family::compose, {Op::reshape, Op::permute}, rearranged_lattice, true},
         {"lattice_of_rearranged", Family::compose, {Op::lattice}, lattice_of_rearranged, true},
     };

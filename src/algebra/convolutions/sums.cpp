@@ -25,6 +25,7 @@ struct Term {
     bool negative;
     Channelwise chain;
     bool flipped = false;  // over the batch, which commutes with all of it, before the chain: y is what was flipped
+    double apart = -1;     // what it takes as it stands, where y is not as it stands
 };
 
 constexpr size_t most_terms = 16;
@@ -128,19 +129,23 @@ ValueId of_one_input(Rewriter& r, const Term& one, const Term& two) {
     double weights = static_cast<double>(in[1] * out[1] / groups);
     for (const Lattice& axis : common->axes) weights *= static_cast<double>(axis.taps);
     const double element = static_cast<double>(bytes(r.dtype(one.v)));
-    const double apart = flops_of(r, *a, out) + flops_of(r, *b, out) + 8 * element * product(in);
+    const double apart = (one.apart < 0 ? flops_of(r, *a, out) : one.apart) +
+                         (two.apart < 0 ? flops_of(r, *b, out) : two.apart) + 8 * element * product(in);
     if (!pays(r, flops_of(r, sum, out), weights, apart)) return -1;
 
     const DType dtype = r.dtype(one.v);
-    ValueId w = -1, bias = -1;
+    ValueId w = -1, bias = -1, image = -1;
     for (const auto& [term, own, tap] :
          {std::tuple(&one, &*a, &common->tap[0]), std::tuple(&two, &*b, &common->tap[1])}) {
-        const ValueId made = weight_of(r, *term, *own, scale_and_shift(r, term->chain));
+        const ScaleAndShift chain = scale_and_shift(r, term->chain);
+        const ValueId made = weight_of(r, *term, *own, chain);
         w = joined(r, w, on_taps(r, in_groups(r, made, groups), *tap, common->axes), term->negative);
-        bias = joined(r, bias, scale_and_shift(r, term->chain).shift, term->negative);
+        bias = joined(r, bias, chain.shift, term->negative);
+        image = joined(r, image, chain.image, term->negative);
     }
     r.say("a sum of two convolutions of ", r[a->x].type, " is one");
-    return lattice(r, a->x, cast(r, w, dtype), bias, common->axes);
+    const ValueId one_ = lattice(r, a->x, cast(r, w, dtype), bias, common->axes);
+    return image < 0 ? one_ : plus(r, one_, cast(r, image, dtype));
 }
 
 // A weight without the numbers it is multiplied by.
@@ -168,6 +173,7 @@ ValueId of_one_weight(Rewriter& r, const Term& one, const Term& two) {
     const ValueId y = one.chain.y, z = two.chain.y;
     if (!r.is(y, Op::lattice) || !r.is(z, Op::lattice) || y == z || r.is_parameter(y) || r.is_parameter(z)) return -1;
     const Scaled w = without_numbers(r, r.arg(y, 1));
+    if (one.chain.image >= 0 || two.chain.image >= 0) return -1;
     if (w.w != without_numbers(r, r.arg(z, 1)).w || r[r.arg(y)].type != r[r.arg(z)].type ||
         r[y].attributes != r[z].attributes || !one.chain.alone || !two.chain.alone || !by_numbers(r, one.chain) ||
         !by_numbers(r, two.chain))
@@ -188,6 +194,57 @@ ValueId of_one_weight(Rewriter& r, const Term& one, const Term& two) {
     }
     r.say("a sum of two convolutions by one weight of ", type, " is one of the sum");
     return lattice(r, x, w.w, bias, axes);
+}
+
+// A term whose convolution became one with the one before it, whether or not that pays by itself: a branch by way of
+// few channels is part of the sum all the same.
+std::optional<Term> with_inner(Rewriter& r, const Term& term) {
+    const ValueId y = term.chain.y;
+    if (!r.is(y, Op::lattice) || !term.chain.alone || term.flipped || term.chain.image >= 0) return std::nullopt;
+    const Channelwise inner = channelwise(r, r.arg(y));
+    if (!r.is(inner.y, Op::lattice)) return std::nullopt;
+    const auto flops = [&](ValueId v) {
+        const Sizes& in = r.shape(r.arg(v));
+        return product_flops(axes_of(r, v), in[0], in[1], r.shape(v)[1], r.shape(r.arg(v, 1))[0]);
+    };
+    const double element = static_cast<double>(bytes(r.dtype(y)));
+    const double weights = 2 * product(r.shape(r.arg(y, 1))) * product(r.shape(r.arg(inner.y, 1))) /
+                           static_cast<double>(r.shape(inner.y)[1]);
+    Term result = term;
+    result.apart = flops(y) + (inner.alone ? flops(inner.y) + 16 * element * product(r.shape(inner.y)) : 0);
+    result.apart -= 64 * weights;
+    const ValueId made = lattice_with_inner(r, y);
+    if (made < 0) return std::nullopt;
+    const Channelwise both = channelwise(r, made);
+    if (!r.is(both.y, Op::lattice) || !both.links.empty()) return std::nullopt;
+    result.chain.y = both.y, result.chain.image = both.image;
+    return result;
+}
+
+// A term that is some of a convolution's channels, as a convolution of its own.
+std::optional<Term> of_channels(Rewriter& r, const Term& term) {
+    const ValueId slice = term.chain.y;
+    if (!r.is(slice, Op::slice) || r[slice].attributes.integer(Key::axis) != 1 || !r.is(r.arg(slice), Op::lattice) ||
+        !term.chain.alone || term.flipped)
+        return std::nullopt;
+    Term result = term;
+    result.chain.y = slice_of_lattice(r, slice);
+    return result.chain.y < 0 ? std::nullopt : std::optional(result);
+}
+
+// Terms as they are first, then as convolutions that they are not written as.
+ValueId of_one_input_by_way(Rewriter& r, const Term& one, const Term& two) {
+    const auto forms = [&](const Term& term) {
+        std::vector<Term> all = {term};
+        for (const auto way : {of_channels, with_inner})
+            if (std::optional<Term> other = way(r, term)) all.push_back(std::move(*other));
+        return all;
+    };
+    const std::vector<Term> first = forms(one), second = forms(two);
+    for (const Term& a : first)
+        for (const Term& b : second)
+            if (const ValueId made = of_one_input(r, a, b); made >= 0) return made;
+    return -1;
 }
 
 // Two terms of a sum that are one. The others stay as they are.
@@ -215,6 +272,7 @@ std::span<const Rule> sum_rules() {
     static const std::vector<Rule> rules = {
         {"sum_of_one_weight", Family::compose, {Op::add, Op::sub}, merge_terms<of_one_weight>},
         {"sum_of_one_input", Family::compose, {Op::add, Op::sub}, merge_terms<of_one_input>},
+        {"sum_by_way", Family::compose, {Op::add, Op::sub}, merge_terms<of_one_input_by_way>},
     };
     return rules;
 }

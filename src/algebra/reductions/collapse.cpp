@@ -10,6 +10,7 @@
 
 #include "algebra/reductions/rules.h"
 #include "algebra/terms/affine.h"
+#include "algebra/terms/rearrangement.h"
 #include "algebra/terms/terms.h"
 #include "algebra/terms/weights.h"
 
@@ -127,6 +128,67 @@ ValueId sum_of_channels(Rewriter& r, ValueId id) {
     return lattice(r, x, w, vector, axes);
 }
 
+// Σ over some of the digits of the channel's number, as of parts of the channels that are added: so are the weights.
+ValueId sum_of_channel_digits(Rewriter& r, ValueId id) {
+    const ValueId x = r.arg(id);
+    if (!(r.is(x, Op::reshape) || r.is(x, Op::permute)) || r.is_moment() || !r[id].attributes.flag(Key::keepdim) ||
+        r.is_parameter(x) || is_sixteen_bit(r.dtype(id)))
+        return -1;
+    const std::optional<Rearrangement> places = rearrangement(r, x);
+    if (!places || !r.is(places->of, Op::lattice) || r.shape(r.arg(places->of, 1))[0] != 1) return -1;
+    const ValueId y = places->of, bias = bias_of(r, y);
+    std::vector<std::vector<Digit>> axes = places->axes;
+    std::vector<Digit> own, summed;
+    for (const auto& digits : axes)
+        for (const Digit& digit : digits)
+            if (digit.axis == 1) own.push_back(digit);
+    std::sort(own.begin(), own.end(), [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
+    for (const int64_t dim : r[id].attributes.integers(Key::dims)) {
+        for (const Digit& digit : axes[at(dim)])
+            if (digit.axis != 1) return -1;
+        summed.insert(summed.end(), axes[at(dim)].begin(), axes[at(dim)].end());
+        axes[at(dim)].clear();
+    }
+    if (summed.empty()) return -1;
+    const Sizes w = r.shape(r.arg(y, 1));
+    Sizes split = {1, w[1]}, parts, of_weight, of_bias;
+    int64_t left = 1;
+    double count = 1;
+    for (size_t i = 0; i < own.size(); ++i) {
+        parts.push_back(own[i].extent);
+        if (std::find(summed.begin(), summed.end(), own[i]) == summed.end()) {
+            left *= own[i].extent;
+        } else {
+            count *= static_cast<double>(own[i].extent);
+            of_bias.push_back(static_cast<int64_t>(i)), of_weight.push_back(static_cast<int64_t>(i) + 2);
+        }
+    }
+    split.insert(split.end(), parts.begin(), parts.end());
+    split.insert(split.end(), w.begin() + 3, w.end());
+    Sizes shape = {1, w[1], left};
+    shape.insert(shape.end(), w.begin() + 3, w.end());
+    const double factor = r.is(id, Op::mean) ? 1 / count : 1;
+    const auto sum = [&](ValueId v, Sizes cut, Sizes dims, Sizes to) {
+        return scaled(r, reshape(r, reduce(r, Op::sum, reshape(r, v, std::move(cut)), std::move(dims)), std::move(to)),
+                      factor);
+    };
+    const ValueId weight = sum(r.arg(y, 1), std::move(split), std::move(of_weight), std::move(shape));
+    const ValueId vector = bias < 0 ? -1 : sum(bias, std::move(parts), std::move(of_bias), {left});
+    r.say(name(r.op(id)), " over parts of the channels of ", r[y].type, " moves into the weights");
+    // What is left of the channel's number, in digits of its own.
+    int64_t stride = 1;
+    for (size_t i = own.size(); i-- > 0;) {
+        if (std::find(summed.begin(), summed.end(), own[i]) != summed.end()) continue;
+        for (auto& digits : axes)
+            for (Digit& digit : digits)
+                if (digit == own[i]) digit.stride = -stride;  // marked, as others may be equal to it
+        stride *= own[i].extent;
+    }
+    for (auto& digits : axes)
+        for (Digit& digit : digits) digit.stride = std::abs(digit.stride);
+    return rearranged(r, lattice(r, r.arg(y), weight, vector, axes_of(r, y)), axes);
+}
+
 // Σ over the batch: the inputs are summed.
 ValueId sum_of_batch(Rewriter& r, ValueId id) {
     const ValueId y = r.arg(id);
@@ -217,6 +279,7 @@ std::span<const Rule> collapse_rules() {
         {"collapse", Family::collapse, {Op::sum, Op::mean}, collapse},
         {"weighted_collapse", Family::collapse, {Op::sum, Op::mean}, weighted_collapse},
         {"sum_of_channels", Family::collapse, {Op::sum, Op::mean}, sum_of_channels},
+        {"sum_of_channel_digits", Family::collapse, {Op::sum, Op::mean}, sum_of_channel_digits},
         {"sum_of_batch", Family::collapse, {Op::sum, Op::mean}, sum_of_batch},
     };
     return rules;

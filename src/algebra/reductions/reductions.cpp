@@ -236,6 +236,28 @@ ValueId reduce_concat(Rewriter& r, ValueId id) {
     return r.add(Op::concat, std::move(pieces), whole.attributes);
 }
 
+// A sum or mean over the axis of a stack is a sum of what was stacked.
+ValueId reduce_stack(Rewriter& r, ValueId id) {
+    const ValueId x = r.arg(id);
+    if (!r.is(x, Op::concat) || r.is_moment() || !r[id].attributes.flag(Key::keepdim) || r.is_parameter(x) ||
+        is_sixteen_bit(r.dtype(id)))
+        return -1;
+    const Node node = r[id], stack = r[x];
+    const int64_t axis = stack.attributes.integer(Key::axis);
+    Sizes dims;
+    for (const int64_t dim : node.attributes.integers(Key::dims))
+        if (dim != axis) dims.push_back(dim);
+    if (dims.size() == node.attributes.integers(Key::dims).size()) return -1;
+    ValueId sum = -1;
+    for (const ValueId arg : stack.args) {
+        if (r.shape(arg)[at(axis)] != 1 || r[arg].type.dtype != stack.type.dtype) return -1;
+        sum = sum < 0 ? arg : plus(r, sum, arg);
+    }
+    if (node.op == Op::mean) sum = scaled(r, sum, 1 / static_cast<double>(stack.args.size()));
+    r.say(name(node.op), " of a stack of ", static_cast<int64_t>(stack.args.size()));
+    return reduce(r, node.op, sum, std::move(dims));
+}
+
 }  // namespace
 
 std::span<const Rule> reduction_rules() {
@@ -252,6 +274,7 @@ std::span<const Rule> reduction_rules() {
         {"sum_is_mean", Family::simplify, {Op::mul}, sum_is_mean},
         {"reduce_affine", Family::collapse, linear, reduce_affine},
         {"reduce_sum_of_two", Family::collapse, linear, reduce_sum_of_two},
+        {"reduce_stack", Family::simplify, linear, reduce_stack},
         {"reduce_concat", Family::collapse, {Op::sum, Op::mean, Op::box_sums}, reduce_concat},
     };
     return rules;

@@ -33,7 +33,7 @@ bool has_bias(const Rewriter& r, ValueId y) { return r.is(y, Op::lattice) && bia
 }  // namespace
 
 Channelwise channelwise(const Rewriter& r, ValueId v) {
-    Channelwise result{v, v, {}, true};
+    Channelwise result{v, v, {}, -1, true};
     while (!r.is(result.y, Op::lattice) && r.rank(result.y) >= 2) {
         ValueId inner = -1;
         const std::optional<Channelwise::Link> found = link(r, result.y, inner);
@@ -43,6 +43,17 @@ Channelwise channelwise(const Rewriter& r, ValueId v) {
         result.y = inner;
     }
     result.alone = result.alone && r.uses(result.y) == 1;
+    if (r.is(result.y, Op::add)) {
+        for (const size_t side : {0, 1}) {
+            const ValueId y = r.arg(result.y, side), image = r.arg(result.y, 1 - side);
+            if (!r.is(y, Op::lattice) || r.is_parameter(y) || !r.is_parameter(image) || r[y].type != r[result.y].type ||
+                extent_on(r, image, r.rank(y), 0) != 1)
+                continue;
+            result.alone = result.alone && r.uses(y) == 1;
+            result.y = y, result.image = image;
+            break;
+        }
+    }
     return result;
 }
 
@@ -82,7 +93,22 @@ ScaleAndShift scale_and_shift(Rewriter& r, const Channelwise& chain) {
     }
     if (result.shift >= 0 && r.shape(result.shift) != Sizes{shape[1]})
         result.shift = expand(r, reshape(r, cast(r, result.shift, dtype), {1}), {shape[1]});
+    if (chain.image >= 0) {
+        Sizes along(shape.size(), 1), whole = shape;
+        along[1] = shape[1], whole[0] = 1;
+        result.image = cast(r, chain.image, dtype);
+        if (result.scale >= 0)
+            result.image = times(r, result.image,
+                                 r.rank(result.scale) > 0 ? reshape(r, result.scale, std::move(along)) : result.scale);
+        result.image = expand(r, result.image, std::move(whole));
+    }
     return result;
+}
+
+ValueId plus_image(Rewriter& r, ValueId v, ValueId image) {
+    const Channelwise chain = channelwise(r, v);
+    if (!chain.links.empty() || chain.image < 0) return plus(r, v, cast(r, image, r.dtype(v)));
+    return plus(r, chain.y, plus(r, chain.image, cast(r, image, r.dtype(v))));
 }
 
 double product_flops(const Lattices& axes, int64_t batch, int64_t in, int64_t out, int64_t groups) {

@@ -1,5 +1,7 @@
 #include "algebra/terms/rearrangement.h"
 
+#include <algorithm>
+
 #include "algebra/terms/terms.h"
 
 namespace transfuse {
@@ -79,6 +81,22 @@ int64_t extent_of(const std::vector<Digit>& digits) {
     int64_t extent = 1;
     for (const Digit& digit : digits) extent *= digit.extent;
     return extent;
+}
+
+ValueId rearranged(Rewriter& r, ValueId v, const std::vector<std::vector<Digit>>& axes) {
+    Digits order;
+    for (const Digits& digits : axes) order.insert(order.end(), digits.begin(), digits.end());
+    std::sort(order.begin(), order.end(),
+              [](const Digit& a, const Digit& b) { return a.axis != b.axis ? a.axis < b.axis : a.stride > b.stride; });
+    Sizes cut;
+    for (const Digit& digit : order) cut.push_back(digit.extent);
+    std::vector<Sizes> wanted;
+    for (const Digits& digits : axes) {
+        wanted.emplace_back();
+        for (const Digit& digit : digits)
+            wanted.back().push_back(std::find(order.begin(), order.end(), digit) - order.begin());
+    }
+    return regrouped(r, v, cut, wanted);
 }
 
 ValueId regrouped(Rewriter& r, ValueId v, const Sizes& cut, const std::vector<Sizes>& wanted) {

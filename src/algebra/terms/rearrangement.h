@@ -26,6 +26,9 @@ std::optional<Rearrangement> rearrangement(const Rewriter& r, ValueId v);
 
 int64_t extent_of(const std::vector<Digit>& digits);
 
+// v rearranged: the index on each axis of the result is made of these digits of v, which together are all that v has.
+ValueId rearranged(Rewriter& r, ValueId v, const std::vector<std::vector<Digit>>& axes);
+
 // `v` has digits[j] on axes[j], one digit an axis: of all it has in this order, they become those of `wanted`, each of
 // which is a list of positions in this order. The result has one axis for each list.
 ValueId regrouped(Rewriter& r, ValueId v, const Sizes& cut, const std::vector<Sizes>& wanted);
