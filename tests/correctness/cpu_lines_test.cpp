@@ -103,6 +103,9 @@ const Shape shapes[] = {
 
 // Each output channel depends on one input channel.
 const Shape channel_shapes[] = {
+    {"ManyChannels",
+     "%x = input f32[2,83,9,31] %w = param f32[83,1,5,3] %b = param f32[83] %y = conv(%x, %w, %b) groups=83 "
+     "stride=[1,2] padding=[2,1] dilation=[1,2]"},
     {"OneTap", "%x = input f32[2,19,9,7] %w = param f32[19,1,1,1] %b = param f32[19] %y = conv(%x, %w, %b) groups=19"},
     {"ThreeByThree",
      "%x = input f32[3,37,9,7] %w = param f32[37,1,3,3] %b = param f32[37] %y = conv(%x, %w, %b) groups=37 "

@@ -21,6 +21,8 @@ public:
     ChannelPass(DenseParts& parts, LineGeometry geometry) : Base(parts), geometry_(std::move(geometry)) {
         this->lay_out(geometry_.tiling);
         for (const LineGeometry::Product& product : geometry_.products) add_runs(product);
+        if (sizeof(T) == 4 && geometry_.outs == 1 && geometry_.direct() && !this->prologue_ && program_->by_elements())
+            find_pixel_taps();
     }
 
     std::string describe() const override {
@@ -36,7 +38,8 @@ public:
 
 protected:
     size_t packed_bytes() const override {
-        return static_cast<size_t>(geometry_.y[1] * geometry_.all_terms) * sizeof(T);
+        const int64_t by_pixels = static_cast<int64_t>(pixel_taps_.size()) * padded(geometry_.y[1]);
+        return static_cast<size_t>(geometry_.y[1] * geometry_.all_terms + by_pixels) * sizeof(T);
     }
     void pack(const TensorView& w, T* packed, int) const override {
         Sizes strides = w.strides;
@@ -48,10 +51,18 @@ protected:
                                       address(w, c / geometry_.outs * strides[0] + c % geometry_.outs * strides[2] +
                                                      k[0] * strides[3] + k[1] * strides[4] + k[2] * strides[5]),
                                       static_cast<Storage>(w.dtype), 1, 1);
+        for (const auto& [k, shift] : pixel_taps_) {
+            kernels<T>().load(packed, address(w, k[0] * strides[3] + k[1] * strides[4] + k[2] * strides[5]),
+                              static_cast<Storage>(w.dtype), strides[0], geometry_.y[1]);
+            clear_padding(packed, geometry_.y[1]);
+            packed += padded(geometry_.y[1]);
+        }
     }
 
     // Each thread gets tiles, and where these are few, parts of their channels.
     void compute(const Call& call) const override {
+        if constexpr (sizeof(T) == 4)
+            if (channels_innermost(call)) return compute_pixels(call);
         const LineGeometry& g = geometry_;
         const int64_t threads = call.run.threads > 0 ? call.run.threads : hardware_threads();
         int64_t parts = 1;
@@ -92,6 +103,58 @@ private:
             const int64_t tap = product.tap[k], taps1 = g.axis[1].taps, taps2 = g.axis[2].taps;
             taps.weights.push_back({tap / taps2 / taps1, tap / taps2 % taps1, tap % taps2});
         }
+    }
+
+    struct PixelTaps {
+        std::array<int64_t, 3> k, shift;
+    };
+    void find_pixel_taps() {
+        std::array<std::vector<PhaseTap>, 3> taps;
+        for (size_t a = 0; a < 3; ++a) taps[a] = geometry_.axis[a].phases()[0].taps;
+        for (const PhaseTap& t0 : taps[0])
+            for (const PhaseTap& t1 : taps[1])
+                for (const PhaseTap& t2 : taps[2])
+                    pixel_taps_.push_back({{t0.tap, t1.tap, t2.tap}, {t0.shift, t1.shift, t2.shift}});
+    }
+    // Channels lie side by side on both sides, those of one pixel behind those of another.
+    bool channels_innermost(const Call& call) const {
+        const auto follow = [&](const Placed& y) { return y.channels_innermost() && y.strides[4] == geometry_.y[1]; };
+        const std::vector<Placed>& stores = call.bound.stores;
+        return !pixel_taps_.empty() && call.x.storage == Storage::f32 && call.x.channels_innermost() &&
+               std::all_of(stores.begin(), stores.end(), follow);
+    }
+    // Then lanes run along channels and nothing is staged. To the tile program a row of pixels is a row of elements.
+    void compute_pixels(const Call& call) const {
+        constexpr int64_t most_bytes = 64 << 10;
+        const LineGeometry& g = geometry_;
+        const int64_t channels = g.y[1], row = g.y[4] * channels;
+        const int64_t rows = std::clamp<int64_t>(most_bytes / (row * 4), 1, g.y[3]), pieces = ceil_div(g.y[3], rows);
+        BoundProgram bound = call.bound;
+        for (Placed& y : bound.stores) y.strides[1] = 0, y.strides[4] = 1;
+        parallel_for(call.run.threads, g.y[0] * g.y[2] * pieces, [&](int64_t task) {
+            const int64_t o1 = task % pieces * rows, o0 = task / pieces % g.y[2], n = task / pieces / g.y[2];
+            const Box box = Box::of(n, {o0, o1, 0}, {1, std::min(rows, g.y[3] - o1), row}).closed();
+            Scratch scratch;
+            TileRun<T> program(*program_, bound, scratch, box, box, 0, 1, 0, 1);
+            T* sums = scratch.acquire<T>(box.elements());
+            std::vector<PixelTap> taps(pixel_taps_.size());
+            for (int64_t r = 0; r < box.rows(); ++r) {
+                int64_t count = 0;
+                for (size_t t = 0; t < pixel_taps_.size(); ++t) {
+                    const std::array<int64_t, 3>& shift = pixel_taps_[t].shift;
+                    const int64_t i0 = g.in_step[0] * o0 + shift[0], i1 = g.in_step[1] * (o1 + r) + shift[1];
+                    if (i0 < 0 || i0 >= g.x[2] || i1 < 0 || i1 >= g.x[3]) continue;
+                    taps[static_cast<size_t>(count++)] = {i0 * call.x.strides[2] + i1 * call.x.strides[3],
+                                                          static_cast<int32_t>(shift[2]), static_cast<int32_t>(t)};
+                }
+                kernels<T>().pixel_row({reinterpret_cast<const float*>(call.x.at(n, 0, 0, 0, 0)), call.x.strides[4],
+                                        g.in_step[2], g.x[4], taps.data(), count, call.packed + channels * g.all_terms,
+                                        padded(channels), call.bias, sums + r * row, g.y[4], channels});
+            }
+            clear_padding(sums, box);
+            program.channels(0, 1, sums, box.elements());
+            program.finish();
+        });
     }
 
     // Groups begin … end of a tile.
@@ -149,6 +212,7 @@ private:
 
     LineGeometry geometry_;
     std::vector<Taps> taps_;  // per phase
+    std::vector<PixelTaps> pixel_taps_;
 };
 
 }  // namespace

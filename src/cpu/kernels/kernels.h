@@ -136,6 +136,29 @@ struct ChannelRows {
     T bias;
 };
 
+// The same where channels lie side by side: lanes run along them, and x is read where it lies. One row of pixels:
+//
+//     out[u][c] = bias[c] + Σ_tap weights[tap][c] · x[row of tap][advance·u + column of tap][c]
+//
+// Taps outside the row of x are left out.
+struct PixelTap {
+    int64_t row;     // elements from x to the row it meets
+    int32_t column;  // of the first pixel
+    int32_t weight;
+};
+struct PixelRow {
+    const float* x;
+    int64_t pixel;  // from pixel to pixel of x
+    int64_t advance, columns;
+    const PixelTap* taps;
+    int64_t count;
+    const float* weights;
+    int64_t weight_pitch;  // from tap to tap: whole vectors are read, here and of `bias`
+    const float* bias;
+    float* out;
+    int64_t pixels, channels;
+};
+
 enum class RowOp : uint8_t {
     copy,
     neg,
@@ -214,6 +237,7 @@ struct Kernels {
                          int64_t row_stride, int64_t stride, int64_t planes, int64_t rows, int64_t n);
     void (*line_product)(const LineProduct<T>&);
     void (*channel_rows)(const ChannelRows<T>&);
+    void (*pixel_row)(const PixelRow&);  // of fp32
     void (*expand)(const Expand<T>&);
     void (*spread)(const Spread<T>&);
     void (*mix_taps)(const MixTaps<T>&);

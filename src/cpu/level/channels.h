@@ -1,5 +1,5 @@
-// Rows of channels that depend on one input channel each: rows of the input are loaded once for all taps above one
-// another, sums of a block of rows stay in registers.
+// Channels that depend on one input channel each. Planes: rows of the input are loaded once for all taps above one
+// another, sums of a block of rows stay in registers. Channels side by side: a few pixels of a few vectors of channels.
 #pragma once
 
 #include "cpu/kernels/kernels.h"
@@ -86,6 +86,63 @@ void channel_rows(const ChannelRows<T>& given) {
         channel_rows_of<T, 8>(c, first, rows);
         first += rows;
     }
+}
+
+// Pixels from u on, channels from c on; of the last vector of channels `n`. `inside`: every tap meets the row.
+template <int pixels, int vectors, bool inside, bool whole>
+inline void pixel_block(const PixelRow& p, int64_t u, int64_t c, int64_t n) {
+    constexpr int all = lanes<float>;
+    const auto at = [n](const float* from) { return whole ? load(from) : load_first(from, n); };
+    f32v sum[pixels][vectors] = {};
+    const int64_t step = p.advance * p.pixel;
+    for (int64_t t = 0; t < p.count; ++t) {
+        const PixelTap tap = p.taps[t];
+        const int64_t column = p.advance * u + tap.column;
+        if (!inside && (column < 0 || column >= p.columns)) continue;
+        const float *x = p.x + tap.row + column * p.pixel + c, *weight = p.weights + tap.weight * p.weight_pitch + c;
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            const f32v w = load(weight + v * all);
+#pragma GCC unroll 8
+            for (int i = 0; i < pixels; ++i) sum[i][v] += w * at(x + i * step + v * all);
+        }
+    }
+    float* out = p.out + u * p.channels + c;
+#pragma GCC unroll 8
+    for (int i = 0; i < pixels; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            const f32v y = p.bias ? sum[i][v] + load(p.bias + c + v * all) : sum[i][v];
+            float* to = out + i * p.channels + v * all;
+            whole ? store(to, y) : store_first(to, y, n);
+        }
+}
+
+template <int vectors, bool whole>
+void pixel_columns(const PixelRow& p, int64_t first, int64_t last, int64_t c, int64_t n) {
+    constexpr int most = channel_sums / vectors > 8 ? 8 : channel_sums / vectors;
+    int64_t u = 0;
+    for (; u < first; ++u) pixel_block<1, vectors, false, whole>(p, u, c, n);
+    for (; u + most <= last; u += most) pixel_block<most, vectors, true, whole>(p, u, c, n);
+    for (; u < last; ++u) pixel_block<1, vectors, true, whole>(p, u, c, n);
+    for (; u < p.pixels; ++u) pixel_block<1, vectors, false, whole>(p, u, c, n);
+}
+
+inline void pixel_row(const PixelRow& given) {
+    const PixelRow p = given;
+    // Pixels that every tap meets: first … last.
+    int64_t first = 0, last = p.pixels;
+    for (int64_t t = 0; t < p.count; ++t) {
+        const int64_t column = p.taps[t].column;
+        while (first < p.pixels && p.advance * first + column < 0) ++first;
+        while (last > 0 && p.advance * (last - 1) + column >= p.columns) --last;
+    }
+    if (last < first) last = first;
+    constexpr int64_t all = lanes<float>;
+    int64_t c = 0;
+    for (; c + 4 * all <= p.channels; c += 4 * all) pixel_columns<4, true>(p, first, last, c, all);
+    for (; c + all <= p.channels; c += all) pixel_columns<1, true>(p, first, last, c, all);
+    if (c < p.channels) pixel_columns<1, false>(p, first, last, c, p.channels - c);
 }
 
 }  // namespace transfuse::cpu::TRANSFUSE_LEVEL

@@ -25,6 +25,7 @@ constexpr Kernels<T> table = {
     .stage_planes = stage_planes<T>,
     .line_product = line_product<T>,
     .channel_rows = channel_rows<T>,
+    .pixel_row = pixel_row,
     .expand = expand<T>,
     .spread = spread<T>,
     .mix_taps = mix_taps<T>,

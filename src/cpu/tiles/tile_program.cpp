@@ -317,6 +317,11 @@ int TileProgram::slot_of(ValueId value) const {
     fail("the tile program has no value %", value);
 }
 
+bool TileProgram::by_elements() const {
+    return cuts_channels() && grids_.empty() && reads_.empty() && !whole_planes_ && !given_is_resident() &&
+           window_ == std::array<int64_t, 3>{1, 1, 1};
+}
+
 bool TileProgram::cuts_channels() const {
     return stages_ == 1 && !reduces_channels_ && steps_[0].once.empty() && steps_[0].barrier.empty();
 }

@@ -33,6 +33,8 @@ public:
     const std::array<int64_t, 3>& pool_window() const { return window_; }  // 1 where there is no pool
     const Five& grid() const { return grid_; }
     const Five& pooled() const { return pooled_; }
+    // Whether what is stored of an element depends on that element of the given value alone: in any order of them.
+    bool by_elements() const;
     // Whether each channel of a tile is complete by itself: channels may then be computed apart, by different threads.
     bool cuts_channels() const;
     // About how many bytes a tile of `elements` pixels keeps beside the given planes.
