@@ -24,7 +24,7 @@ constexpr int64_t channel_bytes = 24 << 10;  // of one channel, input and output
 // Terms that are summed in registers. PyTorch adds over input channels first: sums over few of them must be short to be
 // as exact; so must those of pairs, whose parts are larger than the results.
 int64_t most_summed(const LineGeometry& g) {
-    if (g.in > 48) return g.any_pairs() ? 48 : g.most_terms > 1 ? 80 : 128;
+    if (g.in > 48) return g.any_pairs() ? 48 : g.most_terms > 1 ? 80 : g.outs < 4 ? 32 : 128;
     return g.any_pairs() ? (g.in > 32 ? 40 : g.in > 16 ? 24 : 12) : 64;
 }
 
