@@ -64,11 +64,20 @@ bool sums_weights(const Graph& graph, ValueId w) {
     }
 }
 
+// Whether two convolutions multiply the same; what they are shifted by may differ.
+bool same_product(const Graph& graph, ValueId one, ValueId other) {
+    const Node &a = graph[one], &b = graph[other];
+    return one == other || (a.op == b.op && a.args[0] == b.args[0] && a.args[1] == b.args[1] && a.type == b.type &&
+                            a.attributes == b.attributes);
+}
+
 // TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is
 // allowed: with few channels in one or two dimensions and in small problems. Not where a sum or an average moved before
 // the product, of inputs or of weights: PyTorch's roundings average out there, one rounding of the sum would not. Not
 // where the three products of strict fp32 hide behind memory, in less than half its time (at sizes many times larger
-// they do as well), or behind two launches.
+// they do as well), or behind two launches. What is multiplied twice is rounded both times or not at all, as it pays in
+// one of the passes: a mean taken from products that were rounded otherwise would leave of each channel what the
+// roundings of its weights add up to, which no average takes away.
 bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     if (around.precision != Fp32Precision::tf32) return false;
     const Graph& graph = around.plan.graph;
@@ -85,14 +94,25 @@ bool tf32_allowed(const Surroundings& around, const Problem& problem) {
 }  // namespace
 
 bool tf32_pays(const Surroundings& around, const Problem& problem, bool at_larger_sizes) {
+    if (!tf32_allowed(around, problem)) return false;
+    const Graph& graph = around.plan.graph;
     const Machine& machine = around.plan.machine;
-    const Type& w = around.plan.graph[around.plan.graph[around.pass.anchor].args[1]].type;
-    const double products = 3 * around.pass.cost.flops / machine.flops;
+    const Type& w = graph[graph[around.pass.anchor].args[1]].type;
     // Larger sizes have the same weights, and a launch is nothing to them.
-    const double bytes_moved =
-        around.pass.cost.bytes - (at_larger_sizes ? static_cast<double>(numel(w.shape) * bytes(w.dtype)) : 0);
-    return tf32_allowed(around, problem) &&
-           products > std::max(0.5 * bytes_moved / machine.bandwidth, at_larger_sizes ? 0 : 2 * machine.launch);
+    const double weights = at_larger_sizes ? static_cast<double>(numel(w.shape) * bytes(w.dtype)) : 0;
+    const double launches = at_larger_sizes ? 0 : 2 * machine.launch;
+    const auto pays = [&](const Pass& pass) {
+        const double products = 3 * pass.cost.flops / machine.flops;
+        return products > std::max(0.5 * (pass.cost.bytes - weights) / machine.bandwidth, launches);
+    };
+    // Statistics of few channels are made in ordinary fp32 (plain/cells.h): they decide nothing.
+    const auto decides = [&](const Pass& pass) {
+        return pass.kind == PassKind::dense && same_product(graph, pass.anchor, around.pass.anchor) &&
+               (problem.cin > 4 ||
+                std::ranges::none_of(pass.steps, [](const TileStep& step) { return step.scope == Scope::grid; })) &&
+               pays(pass);
+    };
+    return pays(around.pass) || std::ranges::any_of(around.plan.passes, decides);
 }
 
 }  // namespace transfuse::cuda
