@@ -205,4 +205,6 @@ template <int WG> struct Fragments {
         if (lane == 0 && warp == 0) boxes_stored();
     }
 };
+#undef HAS_PLACES
+#undef HAS_ADDED
 )cuda"
