@@ -899,9 +899,45 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
             if (++slot == RAW) { slot = 0; taken++; }
         }
     }
+}"""
+
+SHARED_9 = r"""// How parts of a reduction are joined, in a dense kernel.
+
+// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, and where they are all
+// alike (outputs that no tap meets) rounding takes the same from each.
+static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {
+    const REAL both = a + b, of_b = both - a;
+    rest += (a - (both - of_b)) + (b - of_b);
+    a = both;
+}
+static __device__ __forceinline__ REAL with_rest(REAL a, REAL rest) { return rest == rest ? a + rest : a; }  // nan: a is infinite
+
+// Sums of exponentials, each relative to the largest value of its own.
+static __device__ __forceinline__ void join_exponentials(REAL& top, REAL& mass, REAL top2, REAL mass2) {
+    const REAL now = tf_max(top, top2), below = now == __int_as_float(0xff800000) ? (REAL)0 : now;
+    mass = mass * tf_exp_below(top, below) + mass2 * tf_exp_below(top2, below);
+    top = now;
 }
 
-// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
+// Sums of many rows over LANES lanes at once: with every exchange a thread keeps half of its rows. At the end it has the sums of
+// those that begin with its own.
+template <int LANES, int HALF, int STEP = 1, int ROWS, class Join> static __device__ __forceinline__ void join_lanes(REAL (&p)[ROWS], int lane, Join join) {
+    if constexpr (STEP < LANES) {
+        if constexpr (HALF == 0) {
+            p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));
+        } else {
+            const bool upper = lane & STEP;
+#pragma unroll
+            for (int i = 0; i < HALF; i++) {
+                const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];
+                p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));
+            }
+        }
+        join_lanes<LANES, HALF / 2, STEP * 2>(p, lane, join);
+    }
+}"""
+
+SHARED_10 = r"""// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
 struct Held {
     int slab = -1, stage = -1, group = 0;
     __device__ __forceinline__ void release(Barriers& b) {
@@ -953,7 +989,7 @@ static __device__ __forceinline__ int quad_blocks(int quad, int c) {
     return max(0, min(min(4, RUN_PIXELS / 8 - quad_first(quad, c)), min(CHUNK_WIDTH / 8, (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8) - quad % QUADS_A_ROW * 4));
 }"""
 
-SHARED_9 = r"""#ifdef __CUDACC__
+SHARED_11 = r"""#ifdef __CUDACC__
 // True in every thread of a warpgroup where it is in all of them.
 TF_PTX bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -986,345 +1022,12 @@ static __device__ __forceinline__ void product(float (&d)[36], unsigned long lon
 #endif
 }"""
 
-SHARED_10 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+SHARED_12 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 __device__ const int tf_table_6[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120, 119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113, 113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106, 106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99, 99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91, 91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82, 82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74, 74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65, 65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57, 57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48, 48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40, 40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31, 31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23, 23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
 __device__ const int tf_table_7[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};"""
-
-SHARED_11 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-// WG: which of the texts; `warpgroup`: which of the two that take the role.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
-    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held;
-    held.group = warpgroup;
-    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
-    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
-    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
-    int slot = first_slot, chunk_turn = 0;
-    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
-    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
-    Place ahead = place_of(blockIdx.x, s);
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
-        REAL acc[BLOCKS][ACCUMULATORS];
-        Totals total;
-        if (TERMS > 1)
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        if (SKIPS)                                            // any slab may be the first
-#pragma unroll
-            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        for (int k = 0; k < KSTAGES; k++) {
-            held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
-            if (++stage == STAGES) { stage = 0; turn++; }
-        }
-        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
-        products_wait<0>();
-        settled(acc);
-        held.release(b);
-        if constexpr (BIASED) fragments.rows(at);
-        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
-        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-        } else
-#pragma unroll
-        for (int c = 0; c < CHUNKS; c++)
-#pragma unroll
-            for (int set = 0; set < SETS; set++) {
-                if constexpr (BIASED)                         // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p++)
-#pragma unroll
-                        for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
-                            }
-                if constexpr (REDUCED)                        // while the store role takes the chunk before
-#pragma unroll
-                    for (int p = 0; p < PLANES; p += 2)
-#pragma unroll
-                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
-                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
-                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
-                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
-                        }
-                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-#pragma unroll
-                for (int p = 0; p < PLANES; p++) {
-                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
-                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
-#pragma unroll
-                    for (int r = 0; r < CHUNK_ROWS; r++)
-#pragma unroll
-                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
-                                const int px = r * CHUNK_WIDTH + i * 8 + column;
-#pragma unroll
-                                for (int m = 0; m < WARPS_N; m++)
-                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
-                            }
-                        }
-                }
-                barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
-            }
-    }
-    if constexpr (FRAGMENTS) fragments.finish();
-}
-constexpr int VECTOR = 4;
-constexpr int VECTOR_PIXELS = 4;
-constexpr int LANES_W = 2;
-constexpr int ROWS = 64;
-constexpr int TURNS = 1;
-constexpr int PHASE_CHANNELS = 64;
-constexpr int ITEMS = 1;
-constexpr int BATCH = 1;
-constexpr int BATCHES = 1;
-constexpr int ROW_STEP = 64;
-constexpr int WRITERS = 2;
-constexpr int CHUNK_OUTER = 1;
-constexpr int PHASES_W = 1;
-__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
-// The first row of a phase in the chunk, −1 where it has no taps.
-static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
-    return outer < 1 ? outer * 0 + w * 0 : -1;
-}
-template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
-    tf_vector<S, N> whole;
-#pragma unroll
-    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
-    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
-    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
-    else *(tf_vector<S, N>*)to = whole;
-}
-// A table's entries for the thread's rows.
-static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
-#pragma unroll
-    for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
-}
-constexpr int STAT_ROWS = 1;
-// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At the end it has the
-// sums of those that begin with own_row.
-template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL (&p)[STAT_ROWS], int lane, Join join) {
-    if constexpr (STEP < LANES_W) {
-        if constexpr (HALF == 0) {
-            p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));
-        } else {
-            const bool upper = lane & STEP;
-#pragma unroll
-            for (int i = 0; i < HALF; i++) {
-                const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];
-                p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));
-            }
-        }
-        join_lanes<HALF / 2, STEP * 2>(p, lane, join);
-    }
-}
-// a + b; what rounding takes from it is kept in `rest`: a block adds hundreds of such sums, one after another, and where
-// they are all alike (outputs that no tap meets) rounding takes the same from each.
-static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {
-    const REAL both = a + b, of_b = both - a;
-    rest += (a - (both - of_b)) + (b - of_b);
-    a = both;
-}
-
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 8192);
-    REAL* image_table = slots + 1024;
-    REAL* exchange = slots + 1024;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    int own_row = 0;
-    for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
-    constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
-    const bool owns_rows = lane_column < STAT_ROWS;
-    (void)own_row, (void)owns_rows;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++)
-        for (int wg = 0; wg < WRITERS; wg++) {
-            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
-            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
-            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
-            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
-            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
-#pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v9[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int f = 0; f < PHASES_W; f++) {
-                            if (row_of(q, f) < 0) {
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v9[i][p * PHASES_W + f] = 0.f;
-                            } else {
-                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v9[i][p * PHASES_W + f] = in.lane[p];
-                            }
-                        }
-                        REAL r8[BATCH];
-                        load_rows(r8, table + 0 + group * COUT + CHANNEL(0));
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v9[i][e] += r8[i];
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-                            if (wide0 && count == VECTOR) {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v9[i]);
-                                }
-                            } else {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-#pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v9[i][e]);
-                                }
-                            }
-                        }
-                        {
-                        }
-                        {
-                            int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;
-                            for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);
-                            REAL pivot[BATCH], part[STAT_ROWS], squares[STAT_ROWS];
-                            if (__any_sync(~0u, slots[128 + group * COUT + CHANNEL(0)] == 0.f && valid > 0)) {
-#pragma unroll
-                                for (int i = 0; i < STAT_ROWS; i++) {
-                                    part[i] = 0.f;
-                                    if (i >= BATCH) continue;
-#pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += v9[i][e];
-                                }
-                                join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });
-#pragma unroll
-                                for (int j = 0; j < OWN_ROWS; j++) {
-                                    const int i = own_row + j;
-                                    if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
-                                    const int channel = group * COUT + CHANNEL(i);
-                                    if (slots[128 + channel] == 0.f && valid > 0) slots[640 + channel] = part[j] / (REAL)valid, slots[768 + channel] = slots[896 + channel] = 0.f;
-                                }
-                                __syncwarp();
-                            }
-                            load_rows(pivot, &slots[640 + group * COUT + CHANNEL(0)]);
-#pragma unroll
-                            for (int i = 0; i < STAT_ROWS; i++) {
-                                part[i] = squares[i] = 0.f;
-                                if (i >= BATCH) continue;
-#pragma unroll
-                                for (int e = 0; e < VECTOR; e++) if (VALID(e)) {
-                                    const REAL d = v9[i][e] - pivot[i];
-                                    part[i] += d;
-                                    squares[i] += d * d;
-                                }
-                            }
-                            join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });
-                            join_lanes<STAT_ROWS / 2, 1>(squares, lane_column, [](REAL a, REAL b) { return a + b; });
-#pragma unroll
-                            for (int j = 0; j < OWN_ROWS; j++) {
-                                const int i = own_row + j;
-                                if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
-                                const int channel = group * COUT + CHANNEL(i);
-                                slots[128 + channel] += (REAL)valid; add_with_rest(slots[256 + channel], slots[768 + channel], part[j]); add_with_rest(slots[384 + channel], slots[896 + channel], squares[j]);
-                            }
-                            __syncwarp();
-                        }
-                        {
-                        }
-                    }
-                }
-            }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-        barrier_named(2 + store_group, 128);
-        for (int c = t; c < 128; c += 128) {
-            {
-                const REAL n = slots[128 + c], sum = slots[256 + c] + slots[768 + c], pivot = slots[640 + c], share = n > 0 ? sum / n : (REAL)0;
-                operands.partial[(1ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n;
-                operands.partial[(2ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? pivot + share : (REAL)0;
-                operands.partial[(3ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? tf_max(slots[384 + c] + slots[896 + c] - sum * share, (REAL)0) : (REAL)0;
-                operands.partial[(0ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
-                operands.partial[(4ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
-            }
-            slots[0 + c] = 0.f;
-            slots[128 + c] = 0.f;
-            slots[256 + c] = 0.f;
-            slots[384 + c] = 0.f;
-            slots[512 + c] = 0.f;
-        }
-        barrier_named(2 + store_group, 128);
-    }
-}"""
-
-SHARED_12 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
-TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
-    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
-}
-__device__ const int tf_table_1[] = {124, 124, 123, 123, 122, 122, 121, 121, 120, 120, 119, 119, 118, 118, 117, 117, 116, 116, 115, 115, 114, 114, 113, 113, 112, 112, 111, 111, 110, 110, 109, 109, 108, 108, 107, 107, 106, 106, 105, 105, 104, 104, 103, 103, 102, 102, 101, 101, 100, 100, 99, 99, 98, 98, 97, 97, 96, 96, 95, 95, 94, 94, 93, 93, 92, 92, 91, 91, 90, 90, 89, 89, 88, 88, 87, 87, 86, 86, 85, 85, 84, 84, 83, 83, 82, 82, 81, 81, 80, 80, 79, 79, 78, 78, 77, 77, 76, 76, 75, 75, 74, 74, 73, 73, 72, 72, 71, 71, 70, 70, 69, 69, 68, 68, 67, 67, 66, 66, 65, 65, 64, 64, 63, 63, 62, 62, 61, 61, 60, 60, 59, 59, 58, 58, 57, 57, 56, 56, 55, 55, 54, 54, 53, 53, 52, 52, 51, 51, 50, 50, 49, 49, 48, 48, 47, 47, 46, 46, 45, 45, 44, 44, 43, 43, 42, 42, 41, 41, 40, 40, 39, 39, 38, 38, 37, 37, 36, 36, 35, 35, 34, 34, 33, 33, 32, 32, 31, 31, 30, 30, 29, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24, 23, 23, 22, 22, 21, 21, 20, 20, 19, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0};
-__device__ const int tf_table_2[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};"""
 
 SHARED_13 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // WG: which of the texts; `warpgroup`: which of the two that take the role.
@@ -1447,9 +1150,195 @@ template <int N, class S> static __device__ __forceinline__ void store_vector(S*
 static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
 #pragma unroll
     for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
-}
+}"""
 
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+SHARED_14 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+#define CHUNK_ROW(i) ROW(i)
+#define CHANNEL(i) (first_channel + ROW(i))
+#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
+#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
+#define PN(e) ((long long)pn)
+#define PD(e) ((long long)pd)
+#define PH(e) ((long long)ph)
+#define PW(e) ((long long)(pw + (e)))
+#define VALID(e) ((e) < count)
+// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
+static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
+    const REAL* table = (const REAL*)(shared + TABLES_AT);
+    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 8192);
+    REAL* image_table = slots + 1024;
+    REAL* exchange = slots + 1024;
+    int exchange_turn = 0;
+    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
+    constexpr int COLUMNS_AT_ONCE = LANES_W;
+    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
+    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
+    constexpr int STAT_ROWS = 1;
+    int own_row = 0;
+    for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
+    constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
+    const bool owns_rows = lane_column < STAT_ROWS;
+    (void)own_row, (void)owns_rows;
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
+        for (int set = 0; set < SETS; set++)
+        for (int wg = 0; wg < WRITERS; wg++) {
+            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
+            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
+            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
+            for (int k = 0; k < TURNS; k++) {
+                const int column = k * COLUMNS_AT_ONCE + lane_column;
+                const int px = column * VECTOR_PIXELS, w_phase = 0;
+                const int r = chunk_index * CHUNK_WIDTH + px;
+                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+#pragma unroll
+                for (int q = 0; q < CHUNK_OUTER; q++) {
+                    const int code = codes[q];
+                    if (code < 0) continue;
+                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+                    for (int hb = 0; hb < BATCHES; hb++) {
+                        REAL v1[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int f = 0; f < PHASES_W; f++) {
+                            if (row_of(q, f) < 0) {
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p * PHASES_W + f] = 0.f;
+                            } else {
+                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p * PHASES_W + f] = in.lane[p];
+                            }
+                        }
+                        REAL r2[BATCH];
+                        load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int e = 0; e < VECTOR; e++)
+                        v1[i][e] += r2[i];
+                        if (count > 0) {
+                            const long long step = ROW_STEP * operands.ys0.c;
+                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
+                            if (wide0 && count == VECTOR) {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+                                    store_vector<VECTOR>(to, v1[i]);
+                                }
+                            } else {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+#pragma unroll
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v1[i][e]);
+                                }
+                            }
+                        }
+                        {
+                        }
+                        {
+                            int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;
+                            for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);
+                            REAL pivot[BATCH], part[STAT_ROWS], squares[STAT_ROWS];
+                            if (__any_sync(~0u, slots[128 + group * COUT + CHANNEL(0)] == 0.f && valid > 0)) {
+#pragma unroll
+                                for (int i = 0; i < STAT_ROWS; i++) {
+                                    part[i] = 0.f;
+                                    if (i >= BATCH) continue;
+#pragma unroll
+                                    for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += v1[i][e];
+                                }
+                                join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });
+#pragma unroll
+                                for (int j = 0; j < OWN_ROWS; j++) {
+                                    const int i = own_row + j;
+                                    if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
+                                    const int channel = group * COUT + CHANNEL(i);
+                                    if (slots[128 + channel] == 0.f && valid > 0) slots[640 + channel] = part[j] / (REAL)valid, slots[768 + channel] = slots[896 + channel] = 0.f;
+                                }
+                                __syncwarp();
+                            }
+                            load_rows(pivot, &slots[640 + group * COUT + CHANNEL(0)]);
+#pragma unroll
+                            for (int i = 0; i < STAT_ROWS; i++) {
+                                part[i] = squares[i] = 0.f;
+                                if (i >= BATCH) continue;
+#pragma unroll
+                                for (int e = 0; e < VECTOR; e++) if (VALID(e)) {
+                                    const REAL d = v1[i][e] - pivot[i];
+                                    part[i] += d;
+                                    squares[i] += d * d;
+                                }
+                            }
+                            join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });
+                            join_lanes<LANES_W, STAT_ROWS / 2>(squares, lane_column, [](REAL a, REAL b) { return a + b; });
+#pragma unroll
+                            for (int j = 0; j < OWN_ROWS; j++) {
+                                const int i = own_row + j;
+                                if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
+                                const int channel = group * COUT + CHANNEL(i);
+                                slots[128 + channel] += (REAL)valid; add_with_rest(slots[256 + channel], slots[768 + channel], part[j]); add_with_rest(slots[384 + channel], slots[896 + channel], squares[j]);
+                            }
+                            __syncwarp();
+                        }
+                        {
+                        }
+                    }
+                }
+            }
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID
+            barrier_arrive(shared_address(&b.chunk_empty[slot]));
+        }
+        barrier_named(2 + store_group, 128);
+        for (int c = t; c < 128; c += 128) {
+            {
+                const REAL n = slots[128 + c], sum = slots[256 + c] + slots[768 + c], pivot = slots[640 + c], share = n > 0 ? sum / n : (REAL)0;
+                operands.partial[(1ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n;
+                operands.partial[(2ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? pivot + share : (REAL)0;
+                operands.partial[(3ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? tf_max(slots[384 + c] + slots[896 + c] - sum * share, (REAL)0) : (REAL)0;
+                operands.partial[(0ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+                operands.partial[(4ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+            }
+            slots[0 + c] = 0.f;
+            slots[128 + c] = 0.f;
+            slots[256 + c] = 0.f;
+            slots[384 + c] = 0.f;
+            slots[512 + c] = 0.f;
+        }
+        barrier_named(2 + store_group, 128);
+    }
+}"""
+
+SHARED_15 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
+    return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
+}
+__device__ const int tf_table_1[] = {124, 124, 123, 123, 122, 122, 121, 121, 120, 120, 119, 119, 118, 118, 117, 117, 116, 116, 115, 115, 114, 114, 113, 113, 112, 112, 111, 111, 110, 110, 109, 109, 108, 108, 107, 107, 106, 106, 105, 105, 104, 104, 103, 103, 102, 102, 101, 101, 100, 100, 99, 99, 98, 98, 97, 97, 96, 96, 95, 95, 94, 94, 93, 93, 92, 92, 91, 91, 90, 90, 89, 89, 88, 88, 87, 87, 86, 86, 85, 85, 84, 84, 83, 83, 82, 82, 81, 81, 80, 80, 79, 79, 78, 78, 77, 77, 76, 76, 75, 75, 74, 74, 73, 73, 72, 72, 71, 71, 70, 70, 69, 69, 68, 68, 67, 67, 66, 66, 65, 65, 64, 64, 63, 63, 62, 62, 61, 61, 60, 60, 59, 59, 58, 58, 57, 57, 56, 56, 55, 55, 54, 54, 53, 53, 52, 52, 51, 51, 50, 50, 49, 49, 48, 48, 47, 47, 46, 46, 45, 45, 44, 44, 43, 43, 42, 42, 41, 41, 40, 40, 39, 39, 38, 38, 37, 37, 36, 36, 35, 35, 34, 34, 33, 33, 32, 32, 31, 31, 30, 30, 29, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24, 23, 23, 22, 22, 21, 21, 20, 20, 19, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0};
+__device__ const int tf_table_2[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};"""
+
+SHARED_16 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
 #define CHUNK_ROW(i) ROW(i)
 #define CHANNEL(i) (first_channel + ROW(i))
 #define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
@@ -1500,18 +1389,18 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                     const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                     if (count <= 0) continue;
                     for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v43[BATCH][VECTOR];
+                        REAL v0[BATCH][VECTOR];
 #pragma unroll
                         for (int i = 0; i < BATCH; i++)
 #pragma unroll
                         for (int f = 0; f < PHASES_W; f++) {
                             if (row_of(q, f) < 0) {
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v43[i][p * PHASES_W + f] = 0.f;
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
                             } else {
                                 const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v43[i][p * PHASES_W + f] = in.lane[p];
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
                             }
                         }
                         if (count > 0) {
@@ -1521,14 +1410,14 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v43[i]);
+                                    store_vector<VECTOR>(to, v0[i]);
                                 }
                             } else {
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v43[i][e]);
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
                                 }
                             }
                         }
@@ -1965,26 +1854,28 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block290 = block0 - count5;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block290 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                        const float v294 = v293 * real126;
-                        v[j] = (float)v294;
+            if (at < 86016) {
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                            const float v294 = v293 * real126;
+                            v[j] = (float)v294;
+                        }
                     }
+                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                    *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -2296,7 +2187,7 @@ static __device__ __forceinline__ void product(float (&d)[72], unsigned long lon
 struct Operands {
     const float* r0; Strides rs0;
     REAL* partial;
-};""" + "\n\n" + SHARED_8 + r"""
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 288, 289, 290, 291, 292, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 576, 577, 578, 579, 580, 612, 613, 614, 615, 616, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 864, 865, 866, 867, 868, 900, 901, 902, 903, 904, 936, 937, 938, 939, 940, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1152, 1153, 1154, 1155, 1156, 1188, 1189, 1190, 1191, 1192, 1224, 1225, 1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -2374,32 +2265,32 @@ template <int WG> struct Fragments {
         constexpr int BATCH = 2, VECTOR = RESULTS;
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) {
-            REAL v26[BATCH][VECTOR];
+            REAL v1[BATCH][VECTOR];
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
-            v26[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
-            REAL r25[BATCH];
-            load_rows(r25, table + 0 + group * COUT + CHANNEL(0));
+            v1[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
+            REAL r2[BATCH];
+            load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
-            v26[i][e] += r25[i];
-            REAL v27[BATCH][VECTOR];
+            v1[i][e] += r2[i];
+            REAL v3[BATCH][VECTOR];
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
-            v27[i][e] = v26[i][e] * v26[i][e];
+            v3[i][e] = v1[i][e] * v1[i][e];
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
             if (is_inside(e, at)) {
-                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v27[i][e]);
-                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v26[i][e]);
+                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v3[i][e]);
+                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v1[i][e]);
             }
         }
 #pragma unroll
@@ -3000,30 +2891,32 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block290 = block0 - count5;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block290 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                        const float v294 = v293 * real126;
-                        v[j] = (float)v294;
+            if (at < 86016) {
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    unsigned high[LANES], low[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                            const float v294 = v293 * real126;
+                            v[j] = (float)v294;
+                        }
+                        high[j] = round_tf32(v[j]);
+                        const float rest = v[j] - __uint_as_float(high[j]);
+                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
                     }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+                    *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                    *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
                 }
-                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -3146,12 +3039,12 @@ static __device__ __forceinline__ int slab_first(int, int slab) { return min(sla
 static __device__ __forceinline__ int slab_count(int) { return 25; }
 constexpr bool SKIPS = true;
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
-static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_9 + "\n\n" + SHARED_7 + r"""
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_11 + "\n\n" + SHARED_7 + r"""
 
 struct Operands {
     const float* r0; Strides rs0;
     REAL* partial;
-};""" + "\n\n" + SHARED_8 + r"""
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -3231,32 +3124,32 @@ template <int WG> struct Fragments {
         constexpr int BATCH = 2, VECTOR = RESULTS;
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) {
-            REAL v26[BATCH][VECTOR];
+            REAL v1[BATCH][VECTOR];
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
-            v26[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
-            REAL r25[BATCH];
-            load_rows(r25, table + 0 + group * COUT + CHANNEL(0));
+            v1[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
+            REAL r2[BATCH];
+            load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
-            v26[i][e] += r25[i];
-            REAL v27[BATCH][VECTOR];
+            v1[i][e] += r2[i];
+            REAL v3[BATCH][VECTOR];
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
-            v27[i][e] = v26[i][e] * v26[i][e];
+            v3[i][e] = v1[i][e] * v1[i][e];
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
             if (is_inside(e, at)) {
-                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v27[i][e]);
-                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v26[i][e]);
+                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v3[i][e]);
+                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v1[i][e]);
             }
         }
 #pragma unroll
@@ -3410,7 +3303,7 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_10 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
     TF_SEQUENCE();
@@ -3427,26 +3320,28 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block5 = block0 - count3;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block5 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                        const float v9 = v8 * real1;
-                        v[j] = (float)v9;
+            if (at < 86016) {
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                            const float v9 = v8 * real1;
+                            v[j] = (float)v9;
+                        }
                     }
+                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                    *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p2 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -3611,7 +3506,7 @@ struct Operands {
     const float* r0; Strides rs0;
     float* y0; Strides ys0;
     REAL* partial;
-};""" + "\n\n" + SHARED_8 + r"""
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 468, 469, 470, 471, 472, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 756, 757, 758, 759, 760, 792, 793, 794, 795, 796, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1044, 1045, 1046, 1047, 1048, 1080, 1081, 1082, 1083, 1084, 1116, 1117, 1118, 1119, 1120, 1296, 1297, 1298, 1299, 1300, 1332, 1333, 1334, 1335, 1336, 1368, 1369, 1370, 1371, 1372, 1404, 1405, 1406, 1407, 1408, 1440, 1441, 1442, 1443, 1444};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -3653,7 +3548,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_11 + r"""
+};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_14 + r"""
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -3922,7 +3817,7 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_10 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
     TF_SEQUENCE();
@@ -3939,30 +3834,32 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block5 = block0 - count3;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block5 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                        const float v9 = v8 * real1;
-                        v[j] = (float)v9;
+            if (at < 86016) {
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    unsigned high[LANES], low[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                            const float v9 = v8 * real1;
+                            v[j] = (float)v9;
+                        }
+                        high[j] = round_tf32(v[j]);
+                        const float rest = v[j] - __uint_as_float(high[j]);
+                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
                     }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+                    *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                    *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
                 }
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p2 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -4084,13 +3981,13 @@ static __device__ __forceinline__ int slab_first(int, int slab) { return min(sla
 static __device__ __forceinline__ int slab_count(int) { return 25; }
 constexpr bool SKIPS = true;
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
-static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_9 + "\n\n" + SHARED_7 + r"""
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_11 + "\n\n" + SHARED_7 + r"""
 
 struct Operands {
     const float* r0; Strides rs0;
     float* y0; Strides ys0;
     REAL* partial;
-};""" + "\n\n" + SHARED_8 + r"""
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -4134,7 +4031,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_11 + r"""
+};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_14 + r"""
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -5150,36 +5047,38 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_15 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0, float real0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int TILES = 125, EACH = 3, PARTS_OF_TILES = 42, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const tf_index i3 = (4 - (tap / 25));
-                        const tf_index i4 = (4 - (tap / 5 % 5));
-                        const tf_index i5 = (4 - (tap % 5));
-                        const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
-                        const float v7 = v6 * real0;
-                        v[j] = (float)v7;
+            if (at < 86016) {
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const tf_index i3 = (4 - (tap / 25));
+                            const tf_index i4 = (4 - (tap / 5 % 5));
+                            const tf_index i5 = (4 - (tap % 5));
+                            const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
+                            const float v7 = v6 * real0;
+                            v[j] = (float)v7;
+                        }
                     }
+                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -5341,7 +5240,7 @@ static __device__ __forceinline__ void product(float (&d)[80], unsigned long lon
 
 struct Operands {
     float* y0; Strides ys0;
-};""" + "\n\n" + SHARED_8 + r"""
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_10 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 20, 21, 22, 23, 24, 40, 41, 42, 43, 44, 60, 61, 62, 63, 64, 80, 81, 82, 83, 84, 400, 401, 402, 403, 404, 420, 421, 422, 423, 424, 440, 441, 442, 443, 444, 460, 461, 462, 463, 464, 480, 481, 482, 483, 484, 800, 801, 802, 803, 804, 820, 821, 822, 823, 824, 840, 841, 842, 843, 844, 860, 861, 862, 863, 864, 880, 881, 882, 883, 884, 1200, 1201, 1202, 1203, 1204, 1220, 1221, 1222, 1223, 1224, 1240, 1241, 1242, 1243, 1244, 1260, 1261, 1262, 1263, 1264, 1280, 1281, 1282, 1283, 1284, 1600, 1601, 1602, 1603, 1604, 1620, 1621, 1622, 1623, 1624, 1640, 1641, 1642, 1643, 1644, 1660, 1661, 1662, 1663, 1664, 1680, 1681, 1682, 1683, 1684};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -5379,7 +5278,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_13, []
+};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_16, []
 
 KERNELS["loop_2"] = "tf_loop", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -5435,40 +5334,42 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_15 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0, float real0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int TILES = 125, EACH = 3, PARTS_OF_TILES = 42, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 256000) {
-                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const tf_index i3 = (4 - (tap / 25));
-                        const tf_index i4 = (4 - (tap / 5 % 5));
-                        const tf_index i5 = (4 - (tap % 5));
-                        const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
-                        const float v7 = v6 * real0;
-                        v[j] = (float)v7;
+            if (at < 86016) {
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    unsigned high[LANES], low[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const tf_index i3 = (4 - (tap / 25));
+                            const tf_index i4 = (4 - (tap / 5 % 5));
+                            const tf_index i5 = (4 - (tap % 5));
+                            const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
+                            const float v7 = v6 * real0;
+                            v[j] = (float)v7;
+                        }
+                        high[j] = round_tf32(v[j]);
+                        const float rest = v[j] - __uint_as_float(high[j]);
+                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 8.16280021e-08f);
                     }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 8.16280021e-08f);
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
                 }
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -5626,7 +5527,7 @@ static __device__ __forceinline__ void product(float (&d)[32], unsigned long lon
 
 struct Operands {
     float* y0; Strides ys0;
-};""" + "\n\n" + SHARED_8 + r"""
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_10 + r"""
 
 __constant__ int windows[] = {0, 1, 2, 3, 4, 16, 17, 18, 19, 20, 32, 33, 34, 35, 36, 48, 49, 50, 51, 52, 64, 65, 66, 67, 68, 192, 193, 194, 195, 196, 208, 209, 210, 211, 212, 224, 225, 226, 227, 228, 240, 241, 242, 243, 244, 256, 257, 258, 259, 260, 384, 385, 386, 387, 388, 400, 401, 402, 403, 404, 416, 417, 418, 419, 420, 432, 433, 434, 435, 436, 448, 449, 450, 451, 452, 576, 577, 578, 579, 580, 592, 593, 594, 595, 596, 608, 609, 610, 611, 612, 624, 625, 626, 627, 628, 640, 641, 642, 643, 644, 768, 769, 770, 771, 772, 784, 785, 786, 787, 788, 800, 801, 802, 803, 804, 816, 817, 818, 819, 820, 832, 833, 834, 835, 836};   // first pixel of each tap's window
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -5671,7 +5572,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_13, []
+};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_16, []
 
 KERNELS["prepare_7"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -7466,7 +7367,7 @@ PLANS = {
             launch("moments", 2048, 256, 0, [leaf(0), work(4137984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
                 raw("0100000006000000"), raw("0100000004000000")], early=True),
             # mul[128], taps[1,64,128,1,1,1], pack weights
-            launch("prepare", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0, 33,
+            launch("prepare", 369, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 369, 1, 0, 33,
                 1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
@@ -7510,8 +7411,8 @@ PLANS = {
             launch("moments", 2048, 256, 0, [leaf(0), work(8233984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
                 raw("0100000006000000"), raw("0100000004000000")], early=True),
             # mul[128], taps[1,64,128,1,1,1], pack weights
-            launch("prepare_2", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0,
-                33, 1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+            launch("prepare_2", 369, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 369, 1, 0, 33,
+                1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
@@ -7551,7 +7452,7 @@ PLANS = {
         10668544, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
         [
             # mul[128], pack weights
-            launch("prepare_3", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
+            launch("prepare_3", 337, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 337, 1, 0, 1, raw("00000040"), raw("00000040")]),
             # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 3 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store shared_padding alternates skips
             launch("dense_3", 132, 512, 230656, [leaf(0), work(512),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
@@ -7571,7 +7472,7 @@ PLANS = {
         27871744, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
         [
             # mul[128], pack weights
-            launch("prepare_4", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
+            launch("prepare_4", 337, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 337, 1, 0, 1, raw("00000040"), raw("00000040")]),
             # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 2 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates skips
             launch("dense_4", 132, 512, 229632, [leaf(0), work(512),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
@@ -7635,7 +7536,7 @@ PLANS = {
         367993856, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
             # pack weights
-            launch("prepare_5", 1000, 256, 0, [work(216441856), leaf(1), 1000, raw("00000040")]),
+            launch("prepare_5", 336, 256, 0, [work(216441856), leaf(1), 336, raw("00000040")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
             launch("pointwise", 12, 256, 0, [leaf(5), out(4), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(3), work(8192), work(8704),
                 16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
@@ -7665,7 +7566,7 @@ PLANS = {
         433529856, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
             # pack weights
-            launch("prepare_6", 1000, 256, 0, [work(216441856), leaf(1), 1000, raw("00000040")]),
+            launch("prepare_6", 336, 256, 0, [work(216441856), leaf(1), 336, raw("00000040")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
             launch("pointwise", 12, 256, 0, [leaf(5), out(4), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(3), work(8192), work(8704),
                 16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),

@@ -1064,7 +1064,108 @@ static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* f
     for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
 }"""
 
-SHARED_9 = r"""extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
+SHARED_9 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+#define CHUNK_ROW(i) ROW(i)
+#define CHANNEL(i) (first_channel + ROW(i))
+#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
+#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
+#define PN(e) ((long long)pn)
+#define PD(e) ((long long)pd)
+#define PH(e) ((long long)ph)
+#define PW(e) ((long long)(pw + (e)))
+#define VALID(e) ((e) < count)
+// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
+static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
+    const REAL* table = (const REAL*)(shared + TABLES_AT);
+    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
+    REAL* image_table = slots + 0;
+    REAL* exchange = slots + 0;
+    int exchange_turn = 0;
+    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
+    constexpr int COLUMNS_AT_ONCE = LANES_W;
+    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
+    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        for (int wg = 0; wg < WRITERS; wg++)
+        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
+        for (int set = 0; set < SETS; set++) {
+            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
+            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
+            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
+            for (int k = 0; k < TURNS; k++) {
+                const int column = k * COLUMNS_AT_ONCE + lane_column;
+                const int px = column * VECTOR_PIXELS, w_phase = 0;
+                const int r = chunk_index * CHUNK_WIDTH + px;
+                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+#pragma unroll
+                for (int q = 0; q < CHUNK_OUTER; q++) {
+                    const int code = codes[q];
+                    if (code < 0) continue;
+                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+                    if (count <= 0) continue;
+                    for (int hb = 0; hb < BATCHES; hb++) {
+                        REAL v0[BATCH][VECTOR];
+#pragma unroll
+                        for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                        for (int f = 0; f < PHASES_W; f++) {
+                            if (row_of(q, f) < 0) {
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
+                            } else {
+                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
+#pragma unroll
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
+                            }
+                        }
+                        if (count > 0) {
+                            const long long step = ROW_STEP * operands.ys0.c;
+                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
+                            if (wide0 && count == VECTOR) {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+                                    store_vector<VECTOR>(to, v0[i]);
+                                }
+                            } else {
+#pragma unroll
+                                for (int i = 0; i < BATCH; i++, to += step) {
+                                    if (!CHANNEL_OK(i)) continue;
+#pragma unroll
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID
+            barrier_arrive(shared_address(&b.chunk_empty[slot]));
+        }
+    }
+}"""
+
+SHARED_10 = r"""extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
     const int t = threadIdx.x;
@@ -1085,7 +1186,7 @@ SHARED_9 = r"""extern "C" __global__ void __launch_bounds__(THREADS, 1) transfus
 }
 """
 
-SHARED_10 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+SHARED_11 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
@@ -1105,25 +1206,27 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int TILES = 30, EACH = 1, PARTS_OF_TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
             if (at < 30720) {
-                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
-                        v[j] = (float)v3;
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
+                            v[j] = (float)v3;
+                        }
                     }
+                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -1324,108 +1427,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_8 + r"""
-
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
-    REAL* image_table = slots + 0;
-    REAL* exchange = slots + 0;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int wg = 0; wg < WRITERS; wg++)
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++) {
-            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
-            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
-            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
-            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
-            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
-#pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    if (count <= 0) continue;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v3[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int f = 0; f < PHASES_W; f++) {
-                            if (row_of(q, f) < 0) {
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p * PHASES_W + f] = 0.f;
-                            } else {
-                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p * PHASES_W + f] = in.lane[p];
-                            }
-                        }
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-                            if (wide0 && count == VECTOR) {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v3[i]);
-                                }
-                            } else {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-#pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v3[i][e]);
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-    }
-}""" + "\n\n" + SHARED_9, []
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10, []
 
 KERNELS["prepare_2"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -1437,29 +1439,31 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int TILES = 30, EACH = 1, PARTS_OF_TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
             if (at < 30720) {
-                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
-                        v[j] = (float)v3;
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    unsigned high[LANES], low[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
+                            v[j] = (float)v3;
+                        }
+                        high[j] = round_tf32(v[j]);
+                        const float rest = v[j] - __uint_as_float(high[j]);
+                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 7.89000012e-08f);
                     }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 7.89000012e-08f);
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
                 }
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -1761,18 +1765,18 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                     const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                     if (count <= 0) continue;
                     for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v3[BATCH][VECTOR];
+                        REAL v0[BATCH][VECTOR];
 #pragma unroll
                         for (int i = 0; i < BATCH; i++)
 #pragma unroll
                         for (int f = 0; f < PHASES_W; f++) {
                             if (row_of(q, f) < 0) {
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p * PHASES_W + f] = 0.f;
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
                             } else {
                                 const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p * PHASES_W + f] = in.lane[p];
+                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
                             }
                         }
                         if (count > 0) {
@@ -1782,14 +1786,14 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v3[i]);
+                                    store_vector<VECTOR>(to, v0[i]);
                                 }
                             } else {
 #pragma unroll
                                 for (int i = 0; i < BATCH; i++, to += step) {
                                     if (!CHANNEL_OK(i)) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v3[i][e]);
+                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
                                 }
                             }
                         }
@@ -1809,7 +1813,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
             barrier_arrive(shared_address(&b.chunk_empty[slot]));
         }
     }
-}""" + "\n\n" + SHARED_9, []
+}""" + "\n\n" + SHARED_10, []
 
 KERNELS["correlate_groups"] = "tf_correlate_groups", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -2489,34 +2493,36 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
 KERNELS["prepare_3"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_10 + r"""
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_11 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int TILES = 15, EACH = 1, PARTS_OF_TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
             if (at < 30720) {
-                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const tf_index i3 = (2 - (tap / 5 % 3));
-                        const tf_index i4 = (4 - (tap % 5));
-                        const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
-                        v[j] = (float)v5;
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const tf_index i3 = (2 - (tap / 5 % 3));
+                            const tf_index i4 = (4 - (tap % 5));
+                            const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
+                            v[j] = (float)v5;
+                        }
                     }
+                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -2705,10 +2711,15 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     held.slab = slab;
     if (++slab == SLABS) { slab = 0; slab_turn++; }
 }
-constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;
-constexpr int SEGMENT = 64, PHASES_W = 1, NEIGHBOURS = 2;   // neighbours along w that are stored at once
+typedef float OUT;
+constexpr int PHASES_W = 1;
+constexpr int NEIGHBOURS = 2;
 __constant__ int direct_codes[] = {0, 0};   // [variant][warpgroup][set]: residues, −1: none
-// The chain on accumulators, and its results to memory. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}: block j is a row of the strip.
+
+// The chain on accumulators, and its results to memory. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns
+// 8j + 2(lane % 4) + {0, 1}: block j is a row of the strip. NEIGHBOURS along w are stored at once.
+constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;
+constexpr int SEGMENT = 64;
 template <int WG> struct Fragments {
     const REAL* table;
     const Operands& operands;
@@ -2718,26 +2729,31 @@ template <int WG> struct Fragments {
 #pragma unroll
         for (int i = 0; i < N; i++) r[i] = from[i * 8];
     }
-    __device__ __forceinline__ Fragments(unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), s(sizes), warpgroup(warpgroup), lane(t % 32), warp(t / 32) {}
+    __device__ __forceinline__ Fragments(unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t)
+        : table((const REAL*)(shared + TABLES_AT)), operands(given), s(sizes), warpgroup(warpgroup), lane(t % 32), warp(t / 32) {}
+
     __device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int) {
-        constexpr int BATCH = 2, VECTOR = RUN_PIXELS / 4;   // a lane's rows and columns
-        const int group = 0, image = at.u[0], first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + (SPLIT_CHANNELS ? warpgroup * 64 : 0) + warp * 16 + lane / 4;
+        constexpr int BATCH = 2, VECTOR = RUN_PIXELS / 4;  // a lane's rows and columns
+        const int group = 0, image = at.u[0];
+        const int first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + (SPLIT_CHANNELS ? warpgroup * 64 : 0) + warp * 16 + lane / 4;
         (void)group, (void)image;
 #define CHANNEL(i) (first_channel + (i) * 8)
 #define CHANNEL_OK(i) (CHANNEL(i) < COUT)
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) {
-            REAL v6[BATCH][VECTOR];
+REAL v0[BATCH][VECTOR];
+#pragma unroll
+for (int i = 0; i < BATCH; i++)
+#pragma unroll
+for (int e = 0; e < VECTOR; e++)
+v0[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
+#undef RESULT
+#define RESULT(i, e) v0[i][e]
+
 #pragma unroll
             for (int i = 0; i < BATCH; i++)
 #pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            v6[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            acc[b][e / 2 * 4 + i * 2 + e % 2] = v6[i][e];
+                for (int e = 0; e < VECTOR; e++) acc[b][e / 2 * 4 + i * 2 + e % 2] = RESULT(i, e);
         }
 #pragma unroll
         for (int set = 0; set < SETS; set++) stored(acc, at, set, first_channel);
@@ -2748,25 +2764,26 @@ template <int WG> struct Fragments {
         const int code = direct_codes[(at.variant * 2 + warpgroup) * SETS + set];
         if (code < 0) return;
         const Strides& ys = operands.ys0;
-        const int n0 = at.u[0] + warpgroup * SECOND_N, d0 = PERIOD_D * (at.u[1] + warpgroup * SECOND_D) + (code >> 16), h0 = PERIOD_H * (at.u[2] + warpgroup * SECOND_H) + (code >> 8 & 255), w0 = PERIOD_W * (at.u[3] + warpgroup * SECOND_W + lane % 4 * 2) + (code & 255);
-        float* const to = operands.y0 + (n0 * ys.n + first_channel * ys.c + d0 * ys.d + h0 * ys.h + w0 * ys.w);
+        const int n0 = at.u[0] + warpgroup * SECOND_N, d0 = PERIOD_D * (at.u[1] + warpgroup * SECOND_D) + (code >> 16);
+        const int h0 = PERIOD_H * (at.u[2] + warpgroup * SECOND_H) + (code >> 8 & 255);
+        const int w0 = PERIOD_W * (at.u[3] + warpgroup * SECOND_W + lane % 4 * 2) + (code & 255);
+        OUT* const to = operands.y0 + (n0 * ys.n + first_channel * ys.c + d0 * ys.d + h0 * ys.h + w0 * ys.w);
 #pragma unroll
         for (int j = 0; j < RUN_PIXELS / 8; j++) {
             const int h = j % EXTENT_H, d = j / EXTENT_H % EXTENT_D, n = j / (EXTENT_H * EXTENT_D);
             if (h >= RUN_H || d >= RUN_D || n >= RUN_N || n0 + n >= s.out[0] || d0 + PERIOD_D * d >= s.out[1] || h0 + PERIOD_H * h >= s.out[2]) continue;
-            float* const row = to + (n * ys.n + PERIOD_D * d * ys.d + PERIOD_H * h * ys.h);
+            OUT* const row = to + (n * ys.n + PERIOD_D * d * ys.d + PERIOD_H * h * ys.h);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 if (first_channel + i * 8 >= COUT) continue;
 #pragma unroll
                 for (int k = 0; k < 2 * PHASES_W; k += NEIGHBOURS) {
-                    // Pixel k / PHASES_W, residue k % PHASES_W.
-                    const int w = k / PHASES_W * PERIOD_W + k % PHASES_W;
+                    const int w = k / PHASES_W * PERIOD_W + k % PHASES_W;  // pixel k / PHASES_W, residue k % PHASES_W
                     if (w0 + w >= s.out[3]) continue;
-                    tf_vector<float, NEIGHBOURS> v;
+                    tf_vector<OUT, NEIGHBOURS> v;
 #pragma unroll
                     for (int f = 0; f < NEIGHBOURS; f++) tf_from(v.lane[f], acc[set * PHASES_W + (k + f) % PHASES_W][j * 4 + i * 2 + (k + f) / PHASES_W]);
-                    *(tf_vector<float, NEIGHBOURS>*)(row + i * 8 * ys.c + w * ys.w) = v;
+                    *(tf_vector<OUT, NEIGHBOURS>*)(row + i * 8 * ys.c + w * ys.w) = v;
                 }
             }
         }
@@ -2888,38 +2905,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const E
 KERNELS["prepare_4"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_10 + r"""
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_11 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int TILES = 15, EACH = 1, PARTS_OF_TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);
+            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
             const int segment = 0, within = row;
             if (at < 30720) {
-                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                unsigned high[LANES], low[LANES];
-                #pragma unroll
-                for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const tf_index i3 = (2 - (tap / 5 % 3));
-                        const tf_index i4 = (4 - (tap % 5));
-                        const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
-                        v[j] = (float)v5;
+                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
+                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                    const int first = step * 2 * LANES + half * LANES;
+                    float v[LANES];
+                    unsigned high[LANES], low[LANES];
+                    #pragma unroll
+                    for (int j = 0; j < LANES; j++) {
+                        v[j] = 0;
+                        if (tap >= 0 && co < COUT && first + j < CIN) {
+                            const tf_index i3 = (2 - (tap / 5 % 3));
+                            const tf_index i4 = (4 - (tap % 5));
+                            const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
+                            v[j] = (float)v5;
+                        }
+                        high[j] = round_tf32(v[j]);
+                        const float rest = v[j] - __uint_as_float(high[j]);
+                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
                     }
-                    high[j] = round_tf32(v[j]);
-                    const float rest = v[j] - __uint_as_float(high[j]);
-                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
                 }
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -3156,108 +3175,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_8 + r"""
-
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
-    REAL* image_table = slots + 0;
-    REAL* exchange = slots + 0;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int wg = 0; wg < WRITERS; wg++)
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++) {
-            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
-            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
-            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
-            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
-            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
-#pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    if (count <= 0) continue;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v6[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int f = 0; f < PHASES_W; f++) {
-                            if (row_of(q, f) < 0) {
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v6[i][p * PHASES_W + f] = 0.f;
-                            } else {
-                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v6[i][p * PHASES_W + f] = in.lane[p];
-                            }
-                        }
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-                            if (wide0 && count == VECTOR) {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v6[i]);
-                                }
-                            } else {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-#pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v6[i][e]);
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-    }
-}""" + "\n\n" + SHARED_9, []
+};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10, []
 
 
 HOST = r"""
