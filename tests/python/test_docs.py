@@ -1,7 +1,5 @@
 """README and docs: links lead somewhere, generated tables are those of the kept results; rooms and modules depend in one direction."""
 
-import ast
-import graphlib
 import json
 import re
 import subprocess
@@ -87,24 +85,6 @@ def test_kept_results_say_how_they_were_made(kept):
 def test_generated_tables_are_up_to_date():
     run = subprocess.run([sys.executable, ROOT / "tools" / "readme.py", "--check"], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
-
-
-def imported(file: Path) -> set[str]:
-    """The modules of the package that a file imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "transfuse":
-            inner = node.module.removeprefix("transfuse").lstrip(".").replace(".", "/")
-            found |= {inner} if inner else {alias.name for alias in node.names}
-    return found
-
-
-def test_modules_depend_in_one_direction():
-    package = ROOT / "python" / "transfuse"
-    files = {file.stem: file for file in package.glob("*.py") if not file.stem.startswith("__")}
-    graph = {name: imported(file) & set(files) for name, file in files.items()}
-    assert len(graph) > 20 and "regions" in graph["dispatch"]
-    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the circle
 
 
 # A room may include what stands before it; rooms of one line know nothing of each other.

@@ -10,7 +10,7 @@ from decoder import optimized, same
 from torch import nn
 
 import transfuse
-from transfuse.capture.capture import guards
+from transfuse.capture import guards
 from transfuse.run import region
 
 

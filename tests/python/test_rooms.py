@@ -1,6 +1,7 @@
 """The rooms of src/algebra, of the engines and of python/transfuse: who uses whom runs one way, down the tables of docs."""
 
 import ast
+import graphlib
 import re
 from pathlib import Path
 
@@ -82,3 +83,11 @@ def test_includes_run_one_way(house):
             print(f"{room} -> {used} ({len(files)})")
     up = [file for (room, used), files in arrows.items() if rooms[used] > rooms[room] for file in files]
     assert not up, "includes that come back up:\n" + "\n".join(up)
+
+
+def test_python_modules_know_no_circle():
+    house = root / "python/transfuse"
+    files = {str(path.relative_to(house)): path for path in house.rglob("*.py")}
+    uses = {file: {used for used in included("python/transfuse", path) if used != file} for file, path in files.items()}
+    assert "cut/regions.py" in uses["backend.py"] | uses["calls/dispatch.py"], "there is nothing to look at"
+    graphlib.TopologicalSorter(uses).prepare()  # raises CycleError with the circle
