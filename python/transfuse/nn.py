@@ -46,7 +46,7 @@ def _region(
     return Region(
         name=f"conv_transpose{rank}d", text=text, example=text, eager=eager, leaf_count=3 if with_bias else 2, inputs=[0],
         differentiable=1, reach=[list(range(3 if with_bias else 2))], multiplied=[0, 1], weights=[[1]],
-        options=Options(never_slower=False), ops=[f"aten.conv_transpose{rank}d"],
+        linear=[], options=Options(never_slower=False), ops=[f"aten.conv_transpose{rank}d"],
     )  # fmt: skip
 
 

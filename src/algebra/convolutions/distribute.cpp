@@ -130,6 +130,7 @@ ValueId distributed(Rewriter& r, ValueId id) {
     }
     if (taken == 0) return -1;
     const size_t terms = taken + (taken < parts.size());
+    if (terms > 1 && is_sixteen_bit(r.dtype(id))) return -1;  // each term would be rounded on its own
     if (!concat && terms == taken) saved += product_of(r, id);
     if (r.heeds_cost() && saved <= stored(r, id) * static_cast<double>(terms - 1)) return -1;
 

@@ -289,4 +289,7 @@ template <int WG> struct Fragments {
     }
     __device__ __forceinline__ void finish() {}
 };
+#undef CHANNELS_LAST
+#undef LOADS_AHEAD
+#undef IN_PIECES
 )cuda"
