@@ -38,10 +38,10 @@ class Shown:
 
 def forms(handle: int, leaves, sizes, keep) -> list | None:
     """None: they are no such sums."""
-    given = [n for leaf in leaves for n in leaf.shape] + list(sizes)
-    symbols = {n.node.expr: n for n in given if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol}
     if not keep:
         return []
+    given = [n for leaf in leaves for n in leaf.shape] + list(sizes)
+    symbols = {n.node.expr: n for n in given if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol}
     used = {s for n in given if isinstance(n, torch.SymInt) for s in n.node.expr.free_symbols}
     if not used <= symbols.keys():
         return None
@@ -97,3 +97,11 @@ def tensors(forms, device) -> list[torch.Tensor]:
 
 def are_of(kept, forms) -> bool:
     return [(t.dtype, list(t.shape)) for t in kept] == [(dtype, list(extents)) for dtype, extents in _each(forms)]
+
+
+def are_promised(handle: int, leaves, sizes, keep, kept) -> bool:
+    """Whether what a graph kept, shared results behind it, is what a call on these leaves keeps: `keep` as Program.kept tells it."""
+    flows = keep[0]
+    shared = len(keep) - flows - keep[flows + 1] - 2
+    told = [(dtype, extents) for dtype, extents, _ in library.kept(handle, leaves, sizes, keep)]
+    return told == [(t.dtype, list(t.shape)) for t in kept[: len(kept) - shared]]

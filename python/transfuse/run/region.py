@@ -99,7 +99,7 @@ class Region:
         self.autocast = ("cpu", False, torch.bfloat16)  # in a compiled graph: where it was captured
         self.kept: list[tuple[str, list[int], int]] = []  # of the call measured last, from forward to backward
         self.lean = False  # in a compiled graph: without scratch memory for the sake of speed (choice.py)
-        self.keeps_nothing: set[tuple] = set()  # in compiled graphs: calls that keep other tensors than was promised
+        self.kept_otherwise = False  # in compiled graphs: a call met would have kept other tensors than was promised
         self.alike: dict[int, Region] = {}  # in compiled graphs: which runs in its place, being the same, by number
 
     @functools.cached_property

@@ -92,7 +92,7 @@ def _forward(leaves, number, sizes, keep, forms, copied):
             given = library.run_keeping(leaves, region.handle, sizes, mode, keep)
             kept = given[region.outputs :]
             if not kept_forms.are_of(kept, forms):  # a size at which something else is worth keeping: nothing is
-                region.keeps_nothing.add(_call(leaves, sizes, keep))
+                region.kept_otherwise = True
                 kept = kept_forms.tensors(forms, leaves[0].device)
             return [*given[: region.outputs], *kept, *copies]
         except RuntimeError as error:
@@ -102,16 +102,12 @@ def _forward(leaves, number, sizes, keep, forms, copied):
     return [*results, *kept_forms.tensors(forms, leaves[0].device), *copies]
 
 
-def _call(leaves, sizes, keep):
-    return tuple([tuple(leaf.shape) for leaf in leaves]), tuple(sizes), tuple(keep)
-
-
 def _backward(leaves, gradients, kept, number, sizes, outputs, wanted, keep):
     region = _regions[number]
     own = region.gradient
     if region.failure is None and own.failure is None:
         mode = region.settled_mode(leaves, sizes, True)
-        if region.keeps_nothing and _call(leaves, sizes, keep) in region.keeps_nothing:
+        if region.kept_otherwise and keep and not kept_forms.are_promised(region.handle, leaves, sizes, keep, kept):
             kept, keep = [], []
         given = [*gradients, *kept]
         try:
