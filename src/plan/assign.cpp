@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "plan/draft.h"
+#include "plan/figures.h"
 
 namespace transfuse {
-
-namespace {
-constexpr int64_t few_elements = 1 << 14;  // a chain on so few elements needs no parallel loop
-}
 
 Draft::Draft(const Facts& facts, const std::set<ValueId>& twice, const std::set<ValueId>& apart)
     : facts(facts), twice_(twice), apart_(apart) {
@@ -203,7 +200,7 @@ bool Draft::wants_twice(ValueId v, int p) {
                     read += facts.read_bytes(a);
                 }
         }
-        if (read <= 1.1 * stored && pass.row.empty()) {
+        if (read <= figures::plan::reread * stored && pass.row.empty()) {
             decisions.push_back({v, "computed twice: that reads no more than storing it would write"});
             return true;
         }
@@ -250,7 +247,7 @@ bool Draft::join_loop(ValueId v) {
     const Node& node = facts.graph[v];
     const bool reduction = is_reduction(node.op);
     const Sizes& domain = reduction ? facts.shape(node.args[0]) : node.type.shape;
-    if (numel(domain) <= std::min(few_elements, facts.machine.tail_elements)) return false;
+    if (numel(domain) <= std::min(figures::plan::few_elements, facts.machine.tail_elements)) return false;
     auto reads = [&](int p, ValueId a) {
         const auto users = facts.users(a);
         return std::any_of(users.begin(), users.end(),

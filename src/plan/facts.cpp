@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "plan/figures.h"
+
 namespace transfuse {
 
 namespace {
 
 // Tensor cores and vector units take channels in groups; a product with fewer pays for the whole group.
 double padding_of(int64_t channels) {
-    constexpr int64_t granule = 8;
+    constexpr int64_t granule = figures::plan::granule;
     return static_cast<double>((channels + granule - 1) / granule * granule) / static_cast<double>(channels);
 }
 
@@ -16,7 +18,7 @@ double padding_of(int64_t channels) {
 // side along the innermost axis, then along the others: then every window that one of them meets is multiplied for all.
 // Rows of products over those that are asked for.
 double row_padding(const Graph& graph, ValueId v, int64_t channels) {
-    constexpr int64_t rows = 64, fewest = 8;
+    constexpr int64_t rows = figures::plan::rows, fewest = figures::plan::fewest_rows;
     int64_t own = fewest;
     while (own < channels && own < rows) own *= 2;
     int64_t together = rows / own;  // phases
@@ -58,9 +60,8 @@ bool is_ordinary(const Graph& graph, ValueId v, const Machine& machine) {
 
 // A product may be a tail step where it is one small matrix product (the collapsed convolution), or next to nothing.
 bool small_product(const Graph& graph, ValueId v, double flops) {
-    constexpr double next_to_nothing = 1 << 16;
     if (graph[v].op == Op::covariance) return false;
-    if (flops <= next_to_nothing) return true;
+    if (flops <= figures::plan::next_to_nothing) return true;
     if (graph[v].op != Op::lattice) return false;
     const Sizes& x = graph[graph[v].args[0]].type.shape;
     const Sizes& y = graph[v].type.shape;
@@ -125,7 +126,7 @@ bool Facts::takes_elements(ValueId product) const {
 // Seconds that are saved where readers make a value in the place of reading it: patches overlap, so that a prologue is
 // evaluated more than once on some elements.
 double Facts::gain(const Moved& moved) const {
-    constexpr double overlap = 1.25;
+    using figures::plan::overlap;
     const ValueId v = moved.made.front();
     const double k = static_cast<double>(moved.readers);
     double once = 0, reads = 0, kept = 0;
@@ -140,17 +141,15 @@ double Facts::gain(const Moved& moved) const {
 }
 
 // How much longer a product takes with `work` done on its input: where tile programs run beside the product, those who
-// load do so as well, at a fifth of their rate (three warps; gelu on 16.8 M elements before a 1×1 convolution of 21
-// channels took 0.14 ms on an H200), and once for every 128 output channels. What the product or its memory takes
-// longer hides it.
+// load do so as well, at a share of their rate, and once for every so many output channels. What the product or its
+// memory takes longer hides it.
 double Facts::delay(double work, ValueId x, ValueId anchor) const {
     const size_t y = at(anchor);
     if (machine.tile_flops == 0 || ordinary[y]) return 0;
-    constexpr double share = 0.2;
-    constexpr int64_t rows = 128;
-    const auto loads = static_cast<double>((shape(anchor)[1] + rows - 1) / rows);
+    using figures::plan::loaded_for;
+    const auto loads = static_cast<double>((shape(anchor)[1] + loaded_for - 1) / loaded_for);
     const double own = std::max(flops[y] * padding[y] / machine.flops, (bytes(x) + bytes(anchor)) / machine.bandwidth);
-    return std::max(0.0, loads * work / (share * machine.tile_flops) - own);
+    return std::max(0.0, loads * work / (figures::plan::loading_share * machine.tile_flops) - own);
 }
 
 double Facts::weight(Op op) {

@@ -3,6 +3,7 @@
 
 #include "graph/has.h"
 #include "plan/facts.h"
+#include "plan/figures.h"
 #include "plan/settle.h"
 #include "plan/shifts.h"
 
@@ -114,7 +115,7 @@ void gather_shifts(Plan& chosen) {
     const bool same_passes =
         std::equal(gathered.passes.begin(), gathered.passes.end(), chosen.passes.begin(), chosen.passes.end(),
                    [](const Pass& a, const Pass& b) { return a.kind == b.kind; });
-    if (!same_passes || gathered.seconds > 1.01 * chosen.seconds) return;
+    if (!same_passes || gathered.seconds > figures::plan::as_quick * chosen.seconds) return;
     for (size_t i = 0; i < chosen.passes.size(); ++i) gathered.passes[i].why = chosen.passes[i].why;
     gathered.gathered = values;
     chosen = std::move(gathered);

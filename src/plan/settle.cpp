@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "graph/has.h"
+#include "plan/figures.h"
 
 namespace transfuse {
 
@@ -230,7 +231,6 @@ private:
     // Live passes, each after what it reads from; of those that may come next the one that leaves least memory in use,
     // a weight's gradient before the pass whose result all others wait for. Where it is the same: in the draft's order.
     std::vector<int> order() const {
-        constexpr double grain = 1 << 20;  // bytes
         const auto count = static_cast<size_t>(draft_.count());
         std::vector<std::vector<size_t>> sources(count);  // [pass]
         std::vector<double> held(count);                  // bytes of what it stores for others
@@ -257,7 +257,7 @@ private:
         const auto growth = [&](size_t p) {
             double bytes = held[p];
             for (size_t q : sources[p]) bytes -= readers[q] == 1 ? held[q] : 0;
-            return std::trunc(bytes / grain);
+            return std::trunc(bytes / figures::plan::grain);
         };
         std::vector<int> result;
         for (;;) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "cuda/assemble/figures.h"
 #include "cuda/dense/dense.h"
 #include "cuda/runtime/side_by_side.h"
 #include "transfuse/error.h"
@@ -15,8 +16,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int most_spilled = 512;    // bytes a dense kernel may spill: a few values of its slowest role
-constexpr size_t most_attempts = 6;  // configurations a pass may try
+using figures::assemble::most_attempts, figures::assemble::most_spilled;
 
 struct Outcome {
     std::exception_ptr error;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/assemble/figures.h"
 #include "cuda/dense/dense.h"
 #include "cuda/runtime/cache.h"
 #include "cuda/runtime/launch.h"
@@ -18,9 +19,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr size_t candidates = 24;      // configurations measured for a pass
-constexpr int rounds = 7;              // of which the median counts
-constexpr size_t flushed = 128 << 20;  // bytes written between rounds: more than any L2
+using namespace figures::assemble;
 
 struct Memory {
     CUdeviceptr at = 0;

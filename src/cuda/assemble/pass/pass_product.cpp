@@ -1,6 +1,7 @@
 // Dense passes in two: the product into memory, and what follows it by a loop of rows or by the general kernel.
 #include <algorithm>
 
+#include "cuda/assemble/figures.h"
 #include "cuda/assemble/pass/pass_generator.h"
 #include "cuda/dense/dense.h"
 #include "cuda/dense/read/apart.h"
@@ -23,9 +24,8 @@ struct PassGenerator::Part {
 };
 
 std::optional<PassGenerator::Product> PassGenerator::product_alone() {
-    constexpr double worthwhile = 1e6;  // flops
     const ValueId anchor = pass_.anchor;
-    if (pass_.cost.flops < worthwhile || is_a_part(anchor)) return std::nullopt;
+    if (pass_.cost.flops < figures::assemble::worthwhile || is_a_part(anchor)) return std::nullopt;
     const bool added = placement_.add_buffer(anchor, number_);
     auto product = product_by_a_family(product_of_pass());
     if (!product && added) placement_.remove_buffer(anchor);
