@@ -71,6 +71,24 @@ inline Derivation expect_exact(const Graph& graph, const RewriteOptions& options
 // `body` is what stands between the braces of a graph.
 inline Graph graph_of(const std::string& body) { return parse("graph g {\n" + body + "\n}\n"); }
 
+inline GradientRequest all_gradients(const Graph& graph) {
+    GradientRequest request;
+    for (size_t i = 0; i < graph.outputs().size(); ++i) request.outputs.push_back(static_cast<ValueId>(i));
+    for (size_t i = 0; i < graph.leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
+    return request;
+}
+
+// The gradients of all leaves are those of the graph as it is written.
+inline void expect_exact_gradients(const Graph& graph, uint64_t seed, double tolerance = 1e-10) {
+    const GradientRequest request = all_gradients(graph);
+    const Graph written = gradient(graph, request);
+    const Derivation derivation = derive_gradient(graph, request);
+    const auto leaves = random_leaves(written, seed);
+    EXPECT_LE(error(evaluate(written, leaves), evaluate(derivation.rewritten, leaves)), tolerance)
+        << "seed " << seed << "\n"
+        << explain(derivation);
+}
+
 // Alone (with the expansions), then together with all others; always exact.
 inline Derivation expect_fires(const std::string& rule, const std::string& body, RewriteOptions options = {}) {
     const Graph graph = graph_of(body);

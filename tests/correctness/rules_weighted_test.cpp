@@ -78,7 +78,7 @@ TEST(rules_weighted, through_sums_of_branches) {
     }
 }
 
-// A mean of several layers: box sums of the input of the first.
+// A mean of several layers over some axes: box sums of the input of the first, and convolutions of the other axes.
 TEST(rules_weighted, means_of_random_layers_are_exact) {
     int fired = 0;
     for (uint64_t seed = 0; seed < 800 && !HasFailure(); ++seed) {
@@ -88,13 +88,17 @@ TEST(rules_weighted, means_of_random_layers_are_exact) {
                     b = Layer::random(random, d, random.pick(Sizes{1, 2, 4}));
         Sizes x = {2, 4};
         for (size_t i = 0; i < d; ++i) x.push_back(random.between(3, d == 3 ? 4 : 7));
-        const std::string dims = d == 1 ? "2" : d == 2 ? "2,3" : "2,3,4";
+        Sizes dims;
+        for (size_t i = 0; i < d; ++i)
+            if (random.chance(0.6)) dims.push_back(static_cast<int64_t>(i) + 2);
+        if (dims.empty()) dims.push_back(random.between(2, static_cast<int64_t>(d) + 1));
         const auto graph = valid(
             "%x = input f64" + list(x) + "\n%w = " + a.weight(4, 8) + "\n%v = " + b.weight(8, 4) +
             "\n%b = param f64[8]\n%c = param f64[4]\n%y = " + a.call(random.chance(0.7) ? "%x, %w, %b" : "%x, %w") +
             "\n%z = " + b.call(random.chance(0.7) ? "%y, %v, %c" : "%y, %v") +
-            "\n%m = " + (random.chance(0.5) ? "sum" : "mean") + "(%z) dims=[" + dims + "]\nreturn %m");
+            "\n%m = " + (random.chance(0.5) ? "sum" : "mean") + "(%z) dims=" + list(dims) + "\nreturn %m");
         if (!graph) continue;
+        if (seed % 8 == 0) expect_exact_gradients(*graph, seed);
         RewriteOptions options;
         options.heed_cost = false;
         if (seed % 2) options.without = {"compose_lattices"};
@@ -102,6 +106,15 @@ TEST(rules_weighted, means_of_random_layers_are_exact) {
         fired += count(d2, "collapse_boxes");
     }
     EXPECT_GT(fired, 250);
+}
+
+TEST(rules_weighted, means_over_one_axis_of_two_layers_leave_products_of_the_other) {
+    const Derivation d = expect_exact(
+        graph_of("%x = input f64[2,16,24,24]\n%w = param f64[16,16,3,3]\n%v = param f64[16,16,3,3]\n"
+                 "%y = conv(%x, %w) padding=1\n%z = conv(%y, %v) padding=1\n%m = mean(%z) dims=[3]\nreturn %m"),
+        {}, 1);
+    EXPECT_EQ(count(d, "collapse_boxes"), 1) << explain(d);
+    EXPECT_LE(cost(d.rewritten).flops, cost(d.written).flops / 4) << explain(d);
 }
 
 TEST(rules_weighted, boxes_of_a_convolution) {

@@ -28,16 +28,6 @@ Lattices pixels(const Sizes& shape) {
     return axes;
 }
 
-// What resamples, of so many channels.
-ValueId resampled(Rewriter& r, ValueId x, const Separable& kernel, const Lattices& axes) {
-    Sizes ones(axes.size() + 3, 1);
-    ones[0] = r.shape(x)[1];
-    ValueId w = full(r, r.dtype(x), std::move(ones), 1);
-    for (size_t a = 0; a < axes.size(); ++a)
-        w = taps(r, w, static_cast<int64_t>(a) + 3, axes[a].taps, kernel.kernel[a]);
-    return lattice(r, x, w, -1, axes);
-}
-
 double stored(DType dtype, const Sizes& shape) { return 16 * static_cast<double>(bytes(dtype)) * product(shape); }
 
 ValueId pixelwise_behind(Rewriter& r, ValueId id) {
@@ -60,7 +50,7 @@ ValueId pixelwise_behind(Rewriter& r, ValueId id) {
     const DType dtype = wide(r.dtype(y));
     const ValueId vector = bias < 0 ? -1 : scaled(r, cast(r, bias, dtype), *passes);
     r.say("a convolution of the pixels of ", r[y].type, " behind the pool of its input");
-    return lattice(r, resampled(r, x, *kernel, axes), w, vector, pixels(fewer));
+    return lattice(r, resampled(r, x, kernel->kernel, axes), w, vector, pixels(fewer));
 }
 
 ValueId pixelwise_of_rearranged(Rewriter& r, ValueId id) {
@@ -120,7 +110,7 @@ ValueId pixelwise_before(Rewriter& r, ValueId id) {
     const std::optional<double> passes = factors.empty() && !widened ? gain(axes, *kernel) : std::nullopt;
     const bool early = bias >= 0 && passes && *passes == 1;
     const ValueId made = lattice(r, x, r.arg(id, 1), early ? bias : -1, pixels(in));
-    ValueId result = resampled(r, cast(r, made, r.dtype(y)), *kernel, axes);
+    ValueId result = resampled(r, cast(r, made, r.dtype(y)), kernel->kernel, axes);
     for (size_t i = factors.size(); i-- > 0;) result = times(r, result, factors[i]);
     if (bias >= 0 && !early) {
         Sizes along(out.size(), 1);

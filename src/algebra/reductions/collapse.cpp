@@ -269,13 +269,14 @@ bool collapse_pays(const Rewriter& r, ValueId y, const Sizes& dims) {
 }
 
 ValueId moved_before(Rewriter& r, ValueId id) {
-    for (const auto way : {collapse, weighted_collapse, sum_of_channels, sum_of_batch})
+    for (const auto way : {collapse_resampled, collapse, weighted_collapse, sum_of_channels, sum_of_batch})
         if (const ValueId moved = way(r, id); moved >= 0) return moved;
     return -1;
 }
 
 std::span<const Rule> collapse_rules() {
     static const std::vector<Rule> rules = {
+        {"collapse_resampled", Family::collapse, {Op::sum, Op::mean}, collapse_resampled},
         {"collapse", Family::collapse, {Op::sum, Op::mean}, collapse},
         {"weighted_collapse", Family::collapse, {Op::sum, Op::mean}, weighted_collapse},
         {"sum_of_channels", Family::collapse, {Op::sum, Op::mean}, sum_of_channels},

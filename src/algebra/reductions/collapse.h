@@ -16,6 +16,9 @@ ValueId moved_before(Rewriter& r, ValueId id);
 // m; −1 where `id` is no such sum (or mean).
 ValueId weighted_collapse(Rewriter& r, ValueId id);
 
+// The same of what resamples, weighted by numbers that are products over the axes; −1 where `id` is of none.
+ValueId collapse_resampled(Rewriter& r, ValueId id);
+
 // True for a mean over all of space of a lattice (or a widened one) much larger than its input: it comes from box sums,
 // and what is squared next is centred around it. Statistics of single rows come with the rows, without another pass.
 // Leaves a margin, so that the cost check does not say otherwise later.

@@ -60,20 +60,26 @@ ValueId collapse_boxes(Rewriter& r, ValueId id) {
     if (!r.is(y, Op::lattice) || r.is_parameter(y)) return -1;
     const Node node = r[id];
     const Sizes dims = node.attributes.integers(Key::dims), counts = node.attributes.integers(Key::counts);
-    const Lattices axes = axes_of(r, y);
-    if (dims != spatial_axes(r.rank(y)) || has_long_taps(axes)) return -1;
+    Lattices axes = axes_of(r, y);  // of the axes that are not summed
+    if (has_long_taps(axes)) return -1;
     const DType dtype = node.type.dtype;
     const Sizes shape = r.shape(r.arg(y, 1));
     ValueId w = cast(r, r.arg(y, 1), dtype);
-    Sizes met_counts, los, his, steps, split = {shape[0], shape[1], shape[2]};
+    Sizes met_counts, los, his, steps, split(shape.begin(), shape.begin() + 3), mets, their_boxes, kept, ones = shape;
     std::vector<double> elements = {1};  // of each box, the last axis fastest
-    size_t first = 0;
+    size_t first = 0, summed = 0;
     int64_t boxes = 1, met = 1;
     for (size_t a = 0; a < axes.size(); ++a) {
+        const auto position = static_cast<int64_t>(split.size());
+        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(a) + 2) == dims.end()) {
+            split.push_back(shape[a + 3]), kept.push_back(position);
+            continue;
+        }
         std::vector<Interval> own;
-        for (int64_t i = 0; i < counts[a]; ++i, ++first)
+        for (int64_t i = 0; i < counts[summed]; ++i, ++first)
             own.push_back({node.attributes.integers(Key::los)[first], node.attributes.integers(Key::his)[first],
                            node.attributes.integers(Key::steps)[first]});
+        ++summed;
         std::vector<double> longer;
         for (const double before : elements)
             for (const Interval& box : own) longer.push_back(before * static_cast<double>(box.size()));
@@ -83,16 +89,20 @@ ValueId collapse_boxes(Rewriter& r, ValueId id) {
         const auto here = static_cast<int64_t>(axis->met.size());
         w = taps(r, w, static_cast<int64_t>(a) + 3, axis->boxes * here, axis->matrix);
         split.push_back(axis->boxes), split.push_back(here);
+        their_boxes.push_back(position), mets.push_back(position + 1);
         met_counts.push_back(here);
         for (const Interval& interval : axis->met)
             los.push_back(interval.lo), his.push_back(interval.hi), steps.push_back(interval.step);
         boxes *= axis->boxes, met *= here;
+        ones[a + 3] = 1;
+        axes[a] = Lattice{};
     }
-    Sizes order = {0, 1}, ones(axes.size() + 3, 1);
-    for (size_t a = 0; a < axes.size(); ++a) order.push_back(static_cast<int64_t>(4 + 2 * a));
+    Sizes order = {0, 1};
+    order.insert(order.end(), mets.begin(), mets.end());
     order.push_back(2);
-    for (size_t a = 0; a < axes.size(); ++a) order.push_back(static_cast<int64_t>(3 + 2 * a));
-    ones[0] = shape[0], ones[1] = shape[1] * met, ones[2] = shape[2] * boxes;
+    order.insert(order.end(), their_boxes.begin(), their_boxes.end());
+    order.insert(order.end(), kept.begin(), kept.end());
+    ones[1] *= met, ones[2] *= boxes;
     w = reshape(r, permute(r, reshape(r, w, std::move(split)), std::move(order)), std::move(ones));
     const ValueId sums = r.add(Op::box_sums, {r.arg(y)},
                                {{Key::dims, dims},
@@ -110,7 +120,7 @@ ValueId collapse_boxes(Rewriter& r, ValueId id) {
         bias = reshape(r, times(r, reshape(r, cast(r, bias, dtype), {channels, 1}), sizes), {channels * boxes});
     }
     r.say("box sums of ", r[y].type, " before the convolution: ", met, " of its input for ", boxes);
-    return lattice(r, sums, w, bias, Lattices(axes.size()));
+    return lattice(r, sums, w, bias, axes);
 }
 
 }  // namespace

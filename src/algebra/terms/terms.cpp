@@ -228,6 +228,14 @@ std::optional<double> gain(const Lattices& axes, const Separable& weight) {
     return result;
 }
 
+ValueId resampled(Rewriter& r, ValueId x, const std::vector<std::vector<double>>& kernel, const Lattices& axes) {
+    Sizes ones(axes.size() + 3, 1);
+    ones[0] = r.shape(x)[1];
+    ValueId w = full(r, r.dtype(x), std::move(ones), 1);
+    for (size_t a = 0; a < axes.size(); ++a) w = taps(r, w, static_cast<int64_t>(a) + 3, axes[a].taps, kernel[a]);
+    return lattice(r, x, w, -1, axes);
+}
+
 bool has_long_taps(const Lattices& axes) {
     return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.taps > 1024; });
 }

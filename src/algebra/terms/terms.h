@@ -58,6 +58,8 @@ struct Separable {
 std::optional<Separable> separable(const Rewriter& r, ValueId lattice);
 // Σ of the taps that one output meets, if all outputs meet the same sum inside; the factor by which a constant passes.
 std::optional<double> gain(const Lattices& axes, const Separable& weight);
+// x resampled, all channels alike, by a kernel an axis.
+ValueId resampled(Rewriter& r, ValueId x, const std::vector<std::vector<double>>& kernel, const Lattices& axes);
 
 // Kernels so long that tables of their taps would be a burden: the rules that make such tables leave them alone.
 bool has_long_taps(const Lattices& axes);
