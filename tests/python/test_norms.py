@@ -29,6 +29,20 @@ def test_running_statistics(momentum, affine, no_fallback):
     same(ours.eval()(x), plain.eval()(x))
 
 
+def test_averages_of_16_bits_are_rounded_once(no_fallback):
+    """The mean of all batches so far: what is far from the first average is no less exact for it."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, momentum=None)).bfloat16()
+    with torch.no_grad():
+        model[0].weight.mul_(0.1)
+    plain, wide = copy.deepcopy(model), copy.deepcopy(model).double()
+    ours = optimized(model)
+    x = torch.randn(4, 3, 9, 9).bfloat16()
+    ours(x), plain(x), wide(x.double())
+    for name, truth in wide[1].named_buffers():
+        mine, theirs = ((m[1].get_buffer(name) - truth).double().norm() for m in (ours, plain))
+        assert mine <= 1.5 * theirs + 2**-9 * truth.double().norm(), name
+
+
 class OneNorm(nn.Module):
     """Three calls move the same running averages, one of them by another momentum."""
 

@@ -1,5 +1,7 @@
 """Networks of several convolutions that the algebra makes one: results as exact as PyTorch's, gradients of every parameter."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -130,3 +132,23 @@ def test_a_linear_layer_that_is_one_with_no_convolution_is_left():
     x = torch.randn(2, 8, 8, 8)
     told = str(transfuse.report(transfuse.optimize(model, (x,), never_slower=False)))
     assert "a linear layer that is not one with a convolution before it" in told
+
+
+class Unmixed(nn.Module):
+    """A linear layer of a linear layer of what has a size that only the call tells."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8, bias=False), nn.Linear(8, 4)
+        self.layer = nn.ConvTranspose1d(2, 2, 3)
+
+    def forward(self, x, w):
+        return self.second(x @ w), self.layer(x)
+
+
+def test_linear_layers_of_sizes_that_only_the_call_tells(no_fallback):
+    model = Unmixed().eval()
+    x, w = torch.randn(2, 2, 8), torch.randn(8, 8)
+    fast = transfuse.optimize(copy.deepcopy(model), (x, w), never_slower=False)
+    for mine, theirs in zip(fast(x, w), model(x, w)):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)

@@ -26,9 +26,10 @@ def _batch_norm_forward(self, x):
         return _original_batch_norm(self, x)
     self._check_input_dim(x)
     self.num_batches_tracked.add_(1)
-    factor = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+    wide = torch.promote_types(self.running_mean.dtype, torch.float32)  # buffers of 16 bits are rounded once
+    factor = 1.0 / self.num_batches_tracked.to(wide)
     dims = [0, *range(2, x.dim())]
-    values = x.detach().to(self.running_mean.dtype)
+    values = x.detach().to(wide)
     self.running_mean.add_(factor * (values.mean(dims) - self.running_mean))
     self.running_var.add_(factor * (values.var(dims, unbiased=True) - self.running_var))
     return nn.functional.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)

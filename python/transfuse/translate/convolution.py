@@ -58,8 +58,8 @@ _FAR = 64
 
 
 def _channels_of(node) -> set[int]:
-    """Of the convolutions that a value is a linear function of, how many channels they make."""
-    found, seen, left = set(), set(), [node]
+    """Of the convolutions that a value is a linear function of, how many channels they make. (Not what only the call tells.)"""
+    found, seen, left = [], set(), [node]
     while left and len(seen) < _FAR:
         node = left.pop()
         if not isinstance(node, Node) or node in seen or node.op != "call_function":
@@ -67,14 +67,18 @@ def _channels_of(node) -> set[int]:
         seen.add(node)
         name = op_name(node).removeprefix("aten.").partition(".")[0].removesuffix("_")
         if name.startswith(("conv", "convolution")):
-            found.add(value_of(node).shape[1])
+            found.append(value_of(node).shape[1])
         elif name in ("linear", "matmul"):
             made, weight = value_of(node), value_of(node.args[1])
-            if weight.dim() == 2 and value_of(node.args[0]).shape[-1] in _channels_of(node.args[0]):
-                found.add(made.shape[-1])
+            if weight.dim() == 2 and _is_one_of(value_of(node.args[0]).shape[-1], _channels_of(node.args[0])):
+                found.append(made.shape[-1])
         elif name in _THROUGH and not (name == "batch_norm" and node.args[5]):
             left += node.args[:2] if name in ("add", "sub", "mul") else node.args[:1]
-    return found
+    return {channels for channels in found if isinstance(channels, int)}
+
+
+def _is_one_of(extent, channels: set[int]) -> bool:
+    return isinstance(extent, int) and extent in channels
 
 
 @op("matmul.default")
@@ -95,7 +99,7 @@ def linear(t, x, w, bias, outputs, inputs):
     shape = list(tensor(x).shape)
     if not 2 <= len(shape) <= 5:
         raise Unsupported(f"a linear layer on {len(shape)} axes")
-    if inputs not in _channels_of(x.node if isinstance(x, Cast) else x):
+    if not _is_one_of(inputs, _channels_of(x.node if isinstance(x, Cast) else x)):
         raise Unsupported("a linear layer that is not one with a convolution before it")
     between = max(len(shape) - 2, 1)
     if len(shape) == 2:
