@@ -57,6 +57,21 @@ TEST(rules_constants, random_channels_are_exact) {
     EXPECT_GT(fired, 300);
 }
 
+// As in the branch of a global pool among dilated ones.
+TEST(rules_constants, a_single_pixel_interpolated_is_a_bias) {
+    for (const char* how : {"interpolate(%m) output_size=[6,7]", "interpolate(%m) output_size=[6,7] align_corners=1",
+                            "interpolate(%m) scale=[6,7]", "upsample(%m) scale=[6,7]"}) {
+        const std::string text =
+            "%x = input f64[2,3,6,7]\n%w = param f64[4,6,3,3]\n%m = mean(%x) dims=[2,3] "
+            "keepdim=1\n%u = " +
+            std::string(how) + "\n%c = concat(%x, %u) axis=1\n%y = conv(%c, %w) padding=1\n";
+        const Derivation d = expect_fires("resampling_of_one", text + "return %y");
+        EXPECT_EQ(count(d.rewritten, Op::interpolate) + count(d.rewritten, Op::upsample), 0);
+        expect_exact_gradients(graph_of(text + "return %y"), 5);
+    }
+    expect_stays("resampling_of_one", "%x = input f64[2,3,1,7]\n%u = interpolate(%x) scale=[4,2]\nreturn %u");
+}
+
 TEST(rules_constants, fires_alone) {
     const std::string e =
         "%x = input f64[2,3,6,7]\n%e = input f64[2,4,1,1]\n%w = param f64[5,7,3,3]\n%i = expand(%e) "

@@ -114,6 +114,20 @@ TEST(rules_parts, random_products_of_pixels_are_exact) {
     EXPECT_GT(times(80, "pixelwise_behind", draw(false)), 24);
 }
 
+// Of fewer channels, before a pool whose windows overlap.
+TEST(rules_parts, random_pixels_of_fewer_channels_before_pools_are_exact) {
+    const int found = times(120, "pixelwise_before", [](Random& random) -> std::optional<Graph> {
+        const auto d = static_cast<size_t>(random.between(1, 3));
+        const int64_t groups = random.pick(Sizes{1, 1, 2});
+        const bool wide = random.chance(0.5);
+        return valid("%x = input f64" + list(image(random, d, 8)) + "\n%w = param f64[4," + std::to_string(8 / groups) +
+                     ones(d) + "]\n%b = param f64[4]\n%y = avg_pool(%x) kernel=" + list(Sizes(d, wide ? 5 : 3)) +
+                     " stride=" + list(Sizes(d, 1)) + " padding=" + list(Sizes(d, wide ? 2 : 1)) + "\n%z = conv(%y, " +
+                     (random.chance(0.5) ? "%w, %b" : "%w") + ") groups=" + std::to_string(groups) + "\nreturn %z");
+    });
+    EXPECT_GT(found, 80);
+}
+
 // Channels that are slices of one input, every step and start.
 TEST(rules_parts, random_slices_are_read_in_place) {
     const int found = times(800, "lattice_of_slices", [](Random& random) -> std::optional<Graph> {

@@ -1,4 +1,5 @@
-// A convolution of single pixels commutes with what resamples all channels alike, and is done where pixels are fewer:
+// A convolution of single pixels commutes with what resamples all channels alike, and is done where pixels are fewer,
+// or channels of as many pixels:
 //
 //     U(B(x) + b) = B(U(x)) + b·gain        B(m·U(x)) = m·U(B(x))        m the same for all channels
 //
@@ -93,7 +94,9 @@ ValueId pixelwise_before(Rewriter& r, ValueId id) {
     if (!r.is(y, Op::lattice) || !alone(y) || bias_of(r, y) >= 0) return -1;
     const std::optional<Separable> kernel = separable(r, y);
     ValueId x = r.arg(y);
-    if (!kernel || product(r.shape(x)) >= product(r.shape(y))) return -1;
+    const bool fewer_pixels = product(r.shape(x)) < product(r.shape(y));
+    const bool fewer_channels = product(r.shape(x)) == product(r.shape(y)) && r.shape(id)[1] < r.shape(x)[1];
+    if (!kernel || (!fewer_pixels && !fewer_channels)) return -1;
     if (r.dtype(x) != dtype && r.is(x, Op::cast)) x = r.arg(x);
     if (r.dtype(x) != dtype || r.is_parameter(x)) return -1;
     const Lattices axes = axes_of(r, y);
@@ -101,8 +104,9 @@ ValueId pixelwise_before(Rewriter& r, ValueId id) {
     Sizes fewer = in;
     fewer[1] = out[1];
     const int64_t groups = r.shape(r.arg(id, 1))[0];
-    const double apart =
+    double apart =
         product_flops(pixels(out), in[0], in[1], out[1], groups) + (factors.empty() ? 0 : stored(dtype, r.shape(y)));
+    if (!fewer_pixels) apart += product_flops(axes, in[0], in[1], in[1], in[1]) + stored(dtype, r.shape(y));
     const double together = product_flops(axes, in[0], out[1], out[1], out[1]) + stored(dtype, fewer) +
                             product_flops(pixels(in), in[0], in[1], out[1], groups);
     if (!pays(r, together, 0, apart)) return -1;
@@ -117,7 +121,8 @@ ValueId pixelwise_before(Rewriter& r, ValueId id) {
         along[1] = out[1];
         result = plus(r, result, cast(r, reshape(r, bias, std::move(along)), r.dtype(result)));
     }
-    r.say("a convolution of the pixels of ", r[r.arg(id)].type, " before they become more");
+    r.say("a convolution of the pixels of ", r[r.arg(id)].type, " before ",
+          fewer_pixels ? "they become more" : "they are pooled, of fewer channels");
     return cast(r, result, dtype);
 }
 

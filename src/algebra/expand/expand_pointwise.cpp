@@ -1,4 +1,4 @@
-// Ops that are others in disguise: identity, hardtanh, softmax, weight_norm.
+// Ops that are others in disguise: identity, hardtanh, softmax, weight_norm, a single element resampled.
 #include "algebra/expand/rules.h"
 #include "algebra/terms/terms.h"
 
@@ -57,6 +57,15 @@ ValueId expand_weight_norm(Rewriter& r, ValueId id) {
     return cast(r, times(r, v, binary(r, Op::div, g, norm)), node.type.dtype);
 }
 
+// Where a single element is resampled, as behind a global pool, every output is that element.
+ValueId resampling_of_one(Rewriter& r, ValueId id) {
+    const Sizes in = r.shape(r.arg(id)), out = r.shape(id);
+    for (size_t axis = 0; axis < in.size(); ++axis)
+        if (in[axis] != 1 && in[axis] != out[axis]) return -1;
+    r.say("a single element resampled to ", r[id].type, " is repeated");
+    return expand(r, r.arg(id), out);
+}
+
 bool of_parameters(const Rewriter& r, ValueId id) { return r.is_parameter(id); }
 
 }  // namespace
@@ -67,6 +76,7 @@ std::span<const Rule> expand_pointwise_rules() {
         {"drop_detach", Family::expand, {Op::detach}, drop_detach, true},
         {"hardtanh_is_clamp", Family::expand, {Op::hardtanh}, hardtanh_is_clamp, true},
         {"expand_softmax", Family::expand, {Op::softmax, Op::log_softmax}, expand_softmax, true},
+        {"resampling_of_one", Family::expand, {Op::interpolate, Op::upsample}, resampling_of_one, true},
         {"expand_weight_norm", Family::expand, {Op::weight_norm}, expand_weight_norm, true, of_parameters},
     };
     return rules;
