@@ -79,6 +79,29 @@ TEST(rules_parts, random_convolutions_of_parts_are_exact) {
     }
 }
 
+// One value a channel of each sample added between two convolutions: an embedding, or a mean taken away.
+TEST(rules_parts, random_shifts_of_samples_go_through_convolutions) {
+    const int found = times(300, "distributed", [](Random& random) -> std::optional<Graph> {
+        const auto d = static_cast<size_t>(random.between(1, 3));
+        const Layer a = Layer::random(random, d, random.pick(Sizes{1, 2})), c = Layer::random(random, d, 1);
+        std::string text = "%x = input f64" + list(image(random, d, 4)) + "\n%w = " + a.weight(4, 4) +
+                           "\n%b = param f64[4]\n%y = " + a.call(random.chance(0.5) ? "%x, %w, %b" : "%x, %w") + "\n";
+        Sizes one(d + 2, 1);
+        one[0] = random.pick(Sizes{1, 2}), one[1] = random.pick(Sizes{1, 4, 4});
+        const std::string dims = d == 1 ? "2" : d == 2 ? "2,3" : "2,3,4";
+        text += random.chance(0.7)
+                    ? "%e = input f64" + list(one) + "\n"
+                    : "%e = mean(%y) dims=[" + std::string(random.chance(0.3) ? "1," : "") + dims + "] keepdim=1\n";
+        text += random.pick(std::vector<std::string>{"%z = add(%e, %y)\n", "%z = sub(%y, %e)\n", "%z = sub(%e, %y)\n"});
+        text += "%s = param f64[4" + ones(d) + "]\n%t = param f64[4" + ones(d) + "]\n%v = " + c.weight(4, 3) +
+                "\n%k = param f64[3]\n";
+        text += random.pick(std::vector<std::string>{"%m = identity(%z)\n", "%n = mul(%z, %s)\n%m = add(%n, %t)\n"});
+        text += "%o = " + c.call(random.chance(0.5) ? "%m, %v" : "%m, %v, %k") + "\n";
+        return valid(text + "return %o");
+    });
+    EXPECT_GT(found, 40);
+}
+
 // Products of pixels beside pools, upsamplings and interpolations.
 TEST(rules_parts, random_products_of_pixels_are_exact) {
     const auto draw = [](bool more) {

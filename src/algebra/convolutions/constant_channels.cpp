@@ -90,11 +90,15 @@ ValueId constant_channels(Rewriter& r, ValueId id) {
     }
     ValueId u = -1;  // [batch, Cout, classes…]
     if (!constants.empty()) {
-        const ValueId e = joined(r, constants), v = joined(r, their_weights);
+        const ValueId e = joined(r, constants);
+        ValueId v = unrounded(r, joined(r, their_weights));
         Sizes shape = {batch, node.type.shape[1]};
-        shape.insert(shape.end(), r.shape(v).begin() + 3, r.shape(v).end());
-        u = by_class(r, reshape(r, matrix_product(r, unrounded(r, e), unrounded(r, v), batch, 1), std::move(shape)),
-                     *classes);
+        for (size_t a = 0; a < classes->size(); ++a) {  // of weights alone, so that one product gives all classes
+            const TapClasses& here = (*classes)[a];
+            v = taps(r, v, static_cast<int64_t>(a) + 3, here.count(), here.matrix);
+            shape.push_back(here.count());
+        }
+        u = reshape(r, matrix_product(r, unrounded(r, e), v, batch, 1), std::move(shape));
     }
     r.say("channels of ", r[x].type, " that do not vary over the image are ",
           single ? "a bias" : "a bias and a border");
@@ -114,6 +118,11 @@ ValueId constant_channels(Rewriter& r, ValueId id) {
 }
 
 }  // namespace
+
+ValueId lattice_of_repeated(Rewriter& r, ValueId id) {
+    const ValueId made = r.is(r.arg(id), Op::expand) ? constant_channels(r, id) : -1;
+    return made >= 0 && r.is(made, Op::expand) ? r.arg(made) : made;
+}
 
 std::span<const Rule> constant_channel_rules() {
     static const std::vector<Rule> rules = {

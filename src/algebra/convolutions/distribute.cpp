@@ -3,7 +3,8 @@
 //
 //     A(u + v) = A(u) + A(v)        A(concat(u, v)) = A₁(u) + A₂(v)
 //
-// with the scales and shifts by parameters that lie between. Parts that gain nothing stay together.
+// with the scales and shifts by parameters that lie between. Parts that gain nothing stay together. A part that repeats
+// one value a channel over the image, as a mean or an embedding, is a bias an image, and a few values at borders.
 #include <algorithm>
 
 #include "algebra/convolutions/rules.h"
@@ -22,21 +23,27 @@ struct Part {
     int64_t from = 0, channels = 0;  // of A's input
     double made = 0;                 // what is saved where v is no longer made
     bool alone = false;              // nobody else uses v
+    bool repeated = false;           // v has one value a channel
     ValueId one = -1;                // A of it and what made it, as one
 };
 
 constexpr size_t most_parts = 16;
 
-void summands(const Rewriter& r, ValueId v, bool negative, bool root, std::vector<Part>& parts) {
+void summands(const Rewriter& r, ValueId v, const Type& type, bool negative, bool root, std::vector<Part>& parts) {
     const Node& node = r[v];
-    const auto whole = [&](ValueId arg) { return r[arg].type == node.type && !r.is_parameter(arg); };
-    if ((node.op == Op::add || node.op == Op::sub) && (root || r.uses(v) == 1) && whole(node.args[0]) &&
-        whole(node.args[1])) {
-        summands(r, node.args[0], negative, false, parts);
-        summands(r, node.args[1], negative != (node.op == Op::sub), false, parts);
+    const bool repeated = r[v].type != type;
+    const auto part = [&](ValueId arg) {
+        return !r.is_parameter(arg) &&
+               (r[arg].type == type || (r.rank(arg) == type.rank() && r.dtype(arg) == type.dtype &&
+                                        constant_along(r, arg, type.rank(), spatial_axes(type.rank()))));
+    };
+    if (!repeated && (node.op == Op::add || node.op == Op::sub) && (root || r.uses(v) == 1) && part(node.args[0]) &&
+        part(node.args[1])) {
+        summands(r, node.args[0], type, negative, false, parts);
+        summands(r, node.args[1], type, negative != (node.op == Op::sub), false, parts);
         return;
     }
-    parts.push_back({v, negative, 0, node.type.shape[1]});
+    parts.push_back({.v = v, .negative = negative, .channels = type.shape[1], .repeated = repeated});
 }
 
 std::vector<Part> parts_of(const Rewriter& r, ValueId x) {
@@ -48,7 +55,7 @@ std::vector<Part> parts_of(const Rewriter& r, ValueId x) {
             from += r.shape(arg)[1];
         }
     } else {
-        summands(r, x, false, true, parts);
+        summands(r, x, r[x].type, false, true, parts);
     }
     return parts;
 }
@@ -110,8 +117,14 @@ ValueId distributed(Rewriter& r, ValueId id) {
     const ValueId wide_w = unrounded(r, w);
     if (between.scale >= 0) w = cast(r, times(r, wide_w, against_weight(r, between.scale, wide_w, false)), r.dtype(w));
     double saved = 0;
-    size_t taken = 0;
+    size_t taken = 0, repeated = 0;
     for (Part& part : parts) {
+        if (part.repeated) {
+            part.one = lattice_of_repeated(r, lattice(r, expand(r, part.v, Sizes(r.shape(x))), w, -1, axes));
+            if (part.one < 0) return -1;
+            ++repeated;
+            continue;
+        }
         if (part.made == 0 && !concat) continue;
         const ValueId alone = lattice(r, part.v, rows(r, w, part), -1, axes);
         const double own = product_of(r, alone);
@@ -129,8 +142,8 @@ ValueId distributed(Rewriter& r, ValueId id) {
         part.one = one, saved += gain, ++taken;
     }
     if (taken == 0) return -1;
-    const size_t terms = taken + (taken < parts.size());
-    if (terms > 1 && is_sixteen_bit(r.dtype(id))) return -1;  // each term would be rounded on its own
+    const size_t terms = taken + (taken + repeated < parts.size());
+    if (terms + repeated > 1 && is_sixteen_bit(r.dtype(id))) return -1;  // each term would be rounded on its own
     if (!concat && terms == taken) saved += product_of(r, id);
     if (r.heeds_cost() && saved <= stored(r, id) * static_cast<double>(terms - 1)) return -1;
 
@@ -148,8 +161,9 @@ ValueId distributed(Rewriter& r, ValueId id) {
         rest = r.add(Op::concat, Operands(values.begin(), values.end()), {{Key::axis, int64_t{1}}});
         own = r.add(Op::concat, Operands(weights.begin(), weights.end()), {{Key::axis, int64_t{1}}});
     }
-    for (const Part& part : parts)
-        if (part.one >= 0) sum = joined(r, sum, part.one, part.negative);
+    for (const bool later : {false, true})
+        for (const Part& part : parts)
+            if (part.one >= 0 && part.repeated == later) sum = joined(r, sum, part.one, part.negative);
     ValueId bias = bias_of(r, id), image = -1;
     if (shifted) {
         const ValueId u = by_class(r, vector_through(r, between.shift, wide_w), *classes);
