@@ -314,3 +314,22 @@ def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
     text = str(transfuse.report(ours))
     assert "2×3×40×8 forward: PyTorch multiplies in full fp32 here, ours too" in text
     assert "with gradients: PyTorch multiplies in full fp32 forward and TF32 backward" in text
+
+
+@pytest.mark.parametrize(
+    "layer, size",
+    [
+        (lambda: torch.nn.Conv1d(64, 32, 2, dilation=4), (1, 64, 1000)),
+        (lambda: torch.nn.Conv2d(64, 1, 1), (2, 64, 32, 32)),
+        (lambda: torch.nn.Conv2d(256, 64, 1), (1, 256, 56, 56)),
+    ],
+    ids=["two_taps", "one_output", "one_tap"],
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_sums_are_as_exact_as_pytorchs(layer, size, seed):
+    torch.manual_seed(seed)
+    module, x = layer().eval(), torch.randn(size)
+    fast = transfuse.optimize(module, (x,), never_slower=False)
+    with torch.no_grad():
+        ours, theirs, exact = fast(x), module(x), module.double()(x.double())
+    assert (ours - exact).norm() <= 1.2 * (theirs - exact).norm()

@@ -51,16 +51,16 @@ struct PairRow {
 // One channel of the input under a tile of one image as lines of pixels, one line for every tap that products tell
 // apart (line_geometry.h): for t < extent,
 //
-//     line (l0, l1, l2)[t0][t1][t2] = x of l0 at step[0]·t0, of l1 at step[1]·t1, of l2 at step[2]·t2
+//     line (l0, l1, l2)[t0][t1][t2] = x of l0 at step[0]·t0, of l1 at step[1]·t1, of l2 at its column and t2
 //
 // Whole vectors are written: up to one behind the last pixel.
 template <class T>
 struct Expand {
-    const T* x;                   // [plane][row][residue of the column modulo step[2]][column], zeros outside the image
-    int64_t plane, row, residue;  // from one to the next, in elements
-    int64_t step[3], extent[3];
-    const PairRow* lines[3];
-    int64_t count[3];  // of lines
+    const T* x;          // [plane][row][residue of the column modulo its step][column], zeros outside the image
+    int64_t plane, row;  // from one to the next, in elements
+    int64_t step[2], extent[3];
+    const PairRow* lines[3];  // along columns: elements from a row's first to the line's
+    int64_t count[3];         // of lines
     T* out;
     int64_t pitch;  // from line to line
     T* room;        // for a plane, and for extent[1] rows

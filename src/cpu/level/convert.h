@@ -313,8 +313,39 @@ inline void interleave_by(T* __restrict out, const T* __restrict in, int64_t ste
     for (int64_t u = 0; u < n; ++u)
         for (int r = 0; r < period; ++r) out[period * u + r] = in[r * step + u];
 }
+// Of x0 y0 x1 y1 …, the first and the second vector.
+template <class V>
+inline void zip(V x, V y, V& low, V& high) {
+    if constexpr (sizeof(V) == 64) {
+        low = __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        high = __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    } else if constexpr (sizeof(V) == 32) {
+        low = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
+        high = __builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15);
+    } else {
+        low = __builtin_shufflevector(x, y, 0, 4, 1, 5);
+        high = __builtin_shufflevector(x, y, 2, 6, 3, 7);
+    }
+}
+inline void interleave_pair(float* out, const float* a, const float* b, int64_t n) {
+    constexpr int64_t all = lanes<float>;
+    f32v low, high;
+    for (; n >= all; n -= all, a += all, b += all, out += 2 * all) {
+        zip(load(a), load(b), low, high);
+        store(out, low);
+        store(out + all, high);
+    }
+    if (n <= 0) return;
+    zip(load_first(a, n), load_first(b, n), low, high);
+    store_first(out, low, 2 * n < all ? 2 * n : all);
+    if (2 * n > all) store_first(out + all, high, 2 * n - all);
+}
 template <class T>
 void interleave(T* __restrict out, const T* __restrict in, int64_t step, int64_t period, int64_t n) {
+    if constexpr (__is_same(T, float)) {
+        if (period == 1) return copy_row(out, in, n);
+        if (period == 2) return interleave_pair(out, in, in + step, n);
+    }
     switch (period) {
         case 1:
             return interleave_by<T, 1>(out, in, step, n);

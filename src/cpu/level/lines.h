@@ -7,15 +7,27 @@
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 
-// to[i] = a[i] + sign·b[i] for whole vectors that cover n.
-template <class T>
-inline void combine_line(T* to, const T* a, const T* b, int sign, int64_t n) {
-    if (sign == 0)
-        for (int64_t i = 0; i < n; i += lanes<T>) store(to + i, load(a + i));
-    else if (sign > 0)
-        for (int64_t i = 0; i < n; i += lanes<T>) store(to + i, load(a + i) + load(b + i));
+// to[i] = a[i] + sign·b[i] for whole vectors that cover n, in `rows` rows.
+template <class T, int sign>
+inline void combine_signed(T* to, const T* a, const T* b, int64_t n, int64_t rows, int64_t pitch, int64_t between) {
+    const auto put = [](T* out, const T* p, const T* q) {
+        store(out, sign == 0 ? load(p) : sign > 0 ? load(p) + load(q) : load(p) - load(q));
+    };
+    if (n <= lanes<T>)
+        for (int64_t r = 0; r < rows; ++r) put(to + r * pitch, a + r * between, b + r * between);
     else
-        for (int64_t i = 0; i < n; i += lanes<T>) store(to + i, load(a + i) - load(b + i));
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t i = 0; i < n; i += lanes<T>) put(to + r * pitch + i, a + r * between + i, b + r * between + i);
+}
+template <class T>
+inline void combine_rows(T* to, const T* a, const T* b, int sign, int64_t n, int64_t rows, int64_t pitch,
+                         int64_t between) {
+    if (sign == 0)
+        combine_signed<T, 0>(to, a, b, n, rows, pitch, between);
+    else if (sign > 0)
+        combine_signed<T, 1>(to, a, b, n, rows, pitch, between);
+    else
+        combine_signed<T, -1>(to, a, b, n, rows, pitch, between);
 }
 
 // The lines of one plane of x, for all t1: rows are combined first, then their columns.
@@ -27,18 +39,13 @@ inline void expand_plane(const Expand<T>& e, const T* plane, T* out, T* room) {
         const T* rows = plane + of.a * e.row;
         int64_t between = e.step[1] * e.row;
         if (of.sign != 0) {
-            for (int64_t t1 = 0; t1 < e.extent[1]; ++t1)
-                combine_line(room + t1 * e.row, rows + t1 * between, plane + of.b * e.row + t1 * between, of.sign,
-                             e.row);
+            combine_rows(room, rows, plane + of.b * e.row, of.sign, e.row, e.extent[1], e.row, between);
             rows = room;
             between = e.row;
         }
         for (int64_t l2 = 0; l2 < e.count[2]; ++l2, out += e.pitch) {
             const PairRow column = e.lines[2][l2];
-            const T* a = rows + column.a % e.step[2] * e.residue + column.a / e.step[2];
-            const T* b = rows + column.b % e.step[2] * e.residue + column.b / e.step[2];
-            for (int64_t t1 = 0; t1 < e.extent[1]; ++t1)
-                combine_line(out + t1 * width, a + t1 * between, b + t1 * between, column.sign, width);
+            combine_rows(out, rows + column.a, rows + column.b, column.sign, width, e.extent[1], width, between);
         }
     }
 }
@@ -53,7 +60,7 @@ void expand(const Expand<T>& given) {
             const PairRow of = e.lines[0][l0];
             const T* plane = e.x + (e.step[0] * t0 + of.a) * e.plane;
             if (of.sign != 0) {
-                combine_line(e.room, plane, e.x + (e.step[0] * t0 + of.b) * e.plane, of.sign, e.plane);
+                combine_rows(e.room, plane, e.x + (e.step[0] * t0 + of.b) * e.plane, of.sign, e.plane, 1, 0, 0);
                 plane = e.room;
             }
             expand_plane(e, plane, e.out + l0 * e.count[1] * e.count[2] * e.pitch + t0 * pixels, rows);
@@ -63,15 +70,18 @@ void expand(const Expand<T>& given) {
 template <class T>
 void spread(const Spread<T>& given) {
     const Spread<T> s = given;
-    const int64_t period = s.period[2], whole = s.size[2] / period;
+    const int64_t period = s.period[2], whole = s.size[2] / period, rest = s.size[2] % period;
     T* out = s.out;
-    for (int64_t o0 = 0; o0 < s.size[0]; ++o0)
-        for (int64_t o1 = 0; o1 < s.size[1]; ++o1, out += s.row) {
-            const int64_t line = (o0 % s.period[0] * s.period[1] + o1 % s.period[1]) * period;
-            const T* in = s.lines + line * s.pitch + (o0 / s.period[0] * s.extent[1] + o1 / s.period[1]) * s.extent[2];
+    // Output o = period·t + residue of an axis; a division for every row would take longer than the row.
+    for (int64_t o0 = 0, r0 = 0, t0 = 0; o0 < s.size[0]; ++o0) {
+        for (int64_t o1 = 0, r1 = 0, t1 = 0; o1 < s.size[1]; ++o1, out += s.row) {
+            const T* in = s.lines + (r0 * s.period[1] + r1) * period * s.pitch + (t0 * s.extent[1] + t1) * s.extent[2];
             interleave(out, in, s.pitch, period, whole);
-            for (int64_t r = 0; r < s.size[2] % period; ++r) out[period * whole + r] = in[r * s.pitch + whole];
+            for (int64_t r = 0; r < rest; ++r) out[period * whole + r] = in[r * s.pitch + whole];
+            if (++r1 == s.period[1]) r1 = 0, ++t1;
         }
+        if (++r0 == s.period[0]) r0 = 0, ++t0;
+    }
 }
 
 // Sums of weights are formed in fp64: they are rounded once, as the weights themselves were.

@@ -18,6 +18,8 @@ struct DenseDemands {
     // between machines more than that of products, and what shares a core halves it: estimated cycles are multiplied
     // with this for each axis along which outputs come in pairs.
     double pair_doubt() const { return 1 + 0.011 * static_cast<double>(lanes); }
+    // Lines with pairs along a second axis: their sums, 16 for every four outputs, pass through the third level.
+    double second_pair_doubt() const { return 1 + 0.025 * static_cast<double>(lanes); }
 };
 
 }  // namespace transfuse::cpu

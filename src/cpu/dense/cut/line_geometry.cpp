@@ -17,14 +17,20 @@ constexpr int64_t most_pixels = 1536;
 constexpr int64_t enough_tiles = 16;
 // Lines cost a copy for every tap: each number must meet this many output channels, and sums be this long.
 constexpr int64_t fewest_outputs = 24, fewest_inputs = 16;
-constexpr int64_t gathered_channels = 16;  // what a transposing load takes
+constexpr int64_t page_bytes = 4 << 10, near_pages = 48;  // of 64 whose places the first level of translation holds
+constexpr int64_t gathered_channels = 16;                 // what a transposing load takes
 constexpr int64_t gathered_bytes = 64 << 10;
 constexpr int64_t channel_bytes = 24 << 10;  // of one channel, input and output: both stay in the first-level cache
 
 // Terms that are summed in registers. PyTorch adds over input channels first: sums over few of them must be short to be
 // as exact; so must those of pairs, whose parts are larger than the results.
 int64_t most_summed(const LineGeometry& g) {
-    if (g.in > 48) return g.any_pairs() ? 48 : g.most_terms > 1 ? 80 : g.outs < 4 ? 32 : 128;
+    if (g.in > 48) {
+        if (g.any_pairs()) return 48;
+        // PyTorch's chains hold 16 channels of few taps.
+        if (g.most_terms > 1) return std::min<int64_t>(80, 20 * g.most_terms);
+        return g.outs < 4 ? 32 : 128;
+    }
     return g.any_pairs() ? (g.in > 32 ? 40 : g.in > 16 ? 24 : 12) : 64;
 }
 
@@ -136,6 +142,12 @@ struct Chooser {
         return room;
     }
 
+    // Channels that products may read where they lie, each on another page, before pages are translated anew.
+    int64_t pages_at_once() const {
+        const int64_t channel = g.x[2] * g.x[3] * g.x[4] * demands.element_bytes;
+        return std::max<int64_t>(1, near_pages * page_bytes / std::min(page_bytes, channel));
+    }
+
     // Sets the rest for tiles of t × images.
     void estimate(const std::array<int64_t, 3>& t) {
         g.pixels = g.results(t, g.images);
@@ -152,7 +164,8 @@ struct Chooser {
         const int64_t most = std::clamp<int64_t>(patch_bytes / channel, 1, g.in);
         g.chunk = ceil_div(g.in, ceil_div(g.in, most));
         const int64_t terms = std::max<int64_t>(1, g.most_terms);
-        const int64_t together = std::clamp<int64_t>(most_summed(g) / terms, 1, g.chunk);
+        int64_t together = std::clamp<int64_t>(most_summed(g) / terms, 1, g.chunk);
+        if (g.one_tap()) together = std::min(together, pages_at_once());
         g.block = ceil_div(g.chunk, ceil_div(g.chunk, together));
 
         const double in = static_cast<double>(g.in), outs = static_cast<double>(rows());
@@ -179,7 +192,7 @@ struct Chooser {
         const bool copies = g.shared && g.all_lines() == 1 && g.room == t && t[2] == g.x[4];
         if (copies) stage = image * (15 + 3 * vectors(g.pixels / g.images));
         if (copies && g.images == 1 && g.one_tap()) stage = 0;
-        if (!g.shared) combined = static_cast<double>(g.all_lines() * g.images * t[0] * t[1]) * vectors(t[2]) * 6;
+        if (!g.shared) combined = static_cast<double>(g.all_lines() * g.images * t[0] * t[1]) * (6 + 3 * vectors(t[2]));
         stage = in * (stage + combined);
         const double weights = in * static_cast<double>(g.all_terms * demands.element_bytes) * outs * 0.05;
         double merge = written * (10 + 5 * vectors(g.out_step[2] * t[2]));
@@ -190,7 +203,9 @@ struct Chooser {
         for (size_t a = 0; a < 3; ++a)
             tiles *= static_cast<double>(ceil_div(ceil_div(g.y[a + 2], g.out_step[a]), t[a]));
         g.cycles = tiles * (multiply + add + stage + weights + merge);
-        for (bool pairs : g.paired) g.cycles *= pairs ? demands.pair_doubt() : 1;
+        const auto pairs = std::count(g.paired.begin(), g.paired.end(), true);
+        if (pairs > 0) g.cycles *= demands.pair_doubt();
+        if (pairs > 1) g.cycles *= demands.second_pair_doubt();
         if (!demands.cuts_channels && tiles < enough_tiles) g.cycles *= 1 + (enough_tiles - tiles) / enough_tiles;
     }
     bool allowed(const std::array<int64_t, 3>& t) const {

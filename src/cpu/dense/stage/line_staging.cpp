@@ -81,7 +81,6 @@ void LineStager<T>::stage(T* patch, const Box& tile, int64_t images, int64_t fir
                 Expand<T> e{input_ + j * size,
                             in.plane,
                             in.row,
-                            in.columns,
                             {},
                             {},
                             {},
@@ -90,9 +89,9 @@ void LineStager<T>::stage(T* patch, const Box& tile, int64_t images, int64_t fir
                             g.line_pitch,
                             room_};
                 for (size_t a = 0; a < 3; ++a) {
-                    e.step[a] = g.in_step[a];
+                    if (a < 2) e.step[a] = g.in_step[a];
                     e.extent[a] = t[a];
-                    e.lines[a] = g.lines[a].data();
+                    e.lines[a] = a < 2 ? g.lines[a].data() : columns_.data();
                     e.count[a] = static_cast<int64_t>(g.lines[a].size());
                 }
                 kernels<T>().expand(e);
@@ -107,6 +106,9 @@ template <class T>
 void LineStager<T>::begin(T* patch, const Box& tile, int64_t channels) {
     const LineGeometry& g = geometry_;
     in_ = input(tile);
+    columns_.clear();
+    for (const PairRow& line : g.lines[2])
+        if (!g.shared) columns_.push_back({place(in_, 2, line.a), place(in_, 2, line.b), line.sign});
     // Zeros between shared lines stay where they are from channel to channel.
     const bool filled = g.room == g.extent(tile) && in_.inside;
     const int64_t all = elements(g, channels), kept = g.shared && !filled ? 0 : all - row_padding;

@@ -37,6 +37,7 @@ private:
     int slot_;
     // Of the tile: what lies under it, what of that inside the image, and its rows of one residue, step[1] apart.
     Input in_;
+    std::vector<PairRow> columns_;  // of its rows, lines along the last axis
     std::array<int64_t, 3> begin_, inside_extent_;
     struct Run {
         std::array<int64_t, 3> at;  // from the first inside the image
