@@ -115,3 +115,24 @@ def test_sizes_in_any_order(name, training, data):
             size = b.abs().max().item() if b.numel() else 0.0
             assert a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0, atol=1e-3 * size + 1e-4), shape
     assert set(fallback._said) == before
+
+
+class Halved(nn.Module):
+    """Two sizes that are related by a factor that is no whole number."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose1d(3, 4, 3, stride=2)
+
+    def forward(self, x, z):
+        return nn.functional.interpolate(self.up(x), scale_factor=0.5) + z
+
+
+def test_sizes_related_by_a_fraction(no_fallback):
+    plain = Halved()
+    ours = transfuse.optimize(copy.deepcopy(plain), (torch.randn(2, 3, 8), torch.randn(2, 4, 8)), never_slower=False)
+    for length in (8, 9, 20):
+        x, z = torch.randn(2, 3, length), torch.randn(2, 4, length)
+        assert torch.allclose(ours(x, z), plain(x, z), atol=1e-5)
+    with pytest.raises(RuntimeError):
+        ours(x, torch.randn(2, 4, length + 1))

@@ -20,7 +20,7 @@ from transfuse.capture.reads import Reads, tensors_in
 from transfuse.capture.refusals import CaptureError, LastingError, ValueDependent
 from transfuse.capture.tracing import anchor_device_guard, capturing_here
 from transfuse.capture.views import doubled, obstacle, plain_view
-from transfuse.pytorch.torch_private import FakeTensor, pytree
+from transfuse.pytorch.torch_private import SIZE_GUARDS, FakeTensor, pytree
 from transfuse.pytorch.trials import unseen
 from transfuse.pytorch.versions import untested
 
@@ -337,7 +337,7 @@ def _relation(guards: list[str], paths: dict[str, int]):
         text = text.replace(path + ".", f"f[{paths[path]}].")
     if "L[" in text:
         raise CaptureError("a condition on something that is no plain input")
-    return eval(f"lambda f: {text}", {"torch": torch})
+    return eval(f"lambda f: {text}", dict(SIZE_GUARDS))
 
 
 def _paths(forward, module, args, kwargs) -> dict[str, int]:

@@ -7,6 +7,7 @@ operator's `_schema`. So do `torch._dynamo` and `torch._inductor`: what of them 
 
 import contextlib
 import importlib
+import math
 from types import SimpleNamespace
 
 import torch
@@ -16,6 +17,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad as _forward_ad
+from torch.fx.experimental import symbolic_shapes
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -63,6 +65,9 @@ cuda_sleep = _found(torch.cuda, "_sleep", lambda cycles: None)
 
 # As a function that nobody replaces meanwhile.
 is_grad_enabled = torch.is_grad_enabled
+
+# What the text of torch.export's guards of sizes names. Gone: these, which most of them name.
+SIZE_GUARDS = _found(symbolic_shapes, "SYMPY_INTERP", {"math": math, "torch": torch})
 
 # Functions are not overridden by modes. Gone: they are, and a part that stays whole tells of what it reads.
 DisableTorchFunction = _found(_C, "DisableTorchFunction", contextlib.nullcontext)
