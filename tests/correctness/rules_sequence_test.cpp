@@ -95,6 +95,50 @@ TEST(rules_sequence, a_shift_between_differs_at_borders) {
     EXPECT_EQ(count(inside.rewritten, Op::add), 0);
 }
 
+// Where several linear maps read what lies between, each is made one with what makes it, if that is less work.
+TEST(rules_sequence, several_readers) {
+    const auto text = [](int64_t few, const std::string& more) {
+        return "%x = input f32[2,32,24,24]\n%a = param f32[64,32,3,3]\n%b = param f32[64]\n%v = param f32[" +
+               std::to_string(few) + ",64,1,1]\n%w = param f32[" + std::to_string(few) +
+               ",64,1,1]\n%y = conv(%x, %a, %b) padding=1\n%p = conv(%y, %v)\n%q = conv(%y, %w)\n" + more;
+    };
+    const Derivation d = rewrite(graph_of(text(4, "return %p, %q")));
+    EXPECT_EQ(count(d, "compose_lattices"), 2) << explain(d);
+    const Derivation mean = rewrite(graph_of(text(4, "%m = mean(%y) dims=[2,3]\nreturn %p, %q, %m")));
+    EXPECT_EQ(count(mean, "compose_lattices"), 2) << explain(mean);
+    EXPECT_EQ(count(mean, "collapse"), 1) << explain(mean);
+    for (const std::string& other :
+         {text(4, "return %p, %q, %y"), text(4, "%r = relu(%y)\nreturn %p, %q, %r"), text(60, "return %p, %q")}) {
+        const Derivation stays = rewrite(graph_of(other));
+        EXPECT_EQ(count(stays, "compose_lattices"), 0) << explain(stays);
+    }
+}
+
+TEST(rules_sequence, several_random_readers_are_exact) {
+    int fired = 0;
+    for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+        Random random(seed);
+        const auto d = static_cast<size_t>(random.between(1, 3));
+        const Layer a = Layer::random(random, d, random.pick(Sizes{1, 2})),
+                    b = Layer::random(random, d, random.pick(Sizes{1, 1, 2})), c = Layer::random(random, d, 1);
+        Sizes x = {2, 8};
+        for (size_t i = 0; i < d; ++i) x.push_back(random.between(4, d == 3 ? 5 : 12));
+        const auto graph = valid("%x = input f64" + list(x) + "\n%w = " + a.weight(8, 16) +
+                                 "\n%b = param f64[16]\n%v = " + b.weight(16, 2) + "\n%u = " + c.weight(16, 1) +
+                                 "\n%y = " + a.call(random.chance(0.5) ? "%x, %w, %b" : "%x, %w") + "\n" +
+                                 (random.chance(0.3) ? "%s = mul(%y, 0.5)\n" : "%s = identity(%y)\n") +
+                                 "%p = " + b.call("%s, %v") + "\n%q = " + c.call("%s, %u") +
+                                 "\n%m = mean(%y) dims=[2]\nreturn %p, %q" + (random.chance(0.5) ? ", %m" : ""));
+        if (!graph) continue;
+        if (seed % 8 == 0) expect_exact_gradients(*graph, seed);
+        RewriteOptions options;
+        options.for_each = true;
+        const Derivation derived = expect_exact(*graph, options, seed, 1e-11);
+        fired += count(derived, "compose_lattices") + count(derived, "collapse");
+    }
+    EXPECT_GT(fired, 100);
+}
+
 // What lies between the roundings of 16 bits: weights are multiplied in f32 and rounded once, also where three are one.
 TEST(rules_sequence, sixteen_bit_weights_are_rounded_once) {
     const Graph graph = graph_of(

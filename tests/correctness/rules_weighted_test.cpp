@@ -117,6 +117,16 @@ TEST(rules_weighted, means_over_one_axis_of_two_layers_leave_products_of_the_oth
     EXPECT_LE(cost(d.rewritten).flops, cost(d.written).flops / 4) << explain(d);
 }
 
+TEST(rules_weighted, boxes_of_a_sum) {
+    expect_fires("boxes_of_sum",
+                 "%x = input f64[2,4,6,7]\n%w = param f64[4,4,3,3]\n%b = param f64[4]\n%y = conv(%x, %w, %b) "
+                 "padding=1\n%u = sub(%y, %x)\n%s = add(%x, %u)\n%z = box_sums(%s) dims=[3] counts=[2] los=[0,1] "
+                 "his=[6,4] steps=[1,3]\nreturn %z");
+    expect_stays("boxes_of_sum",
+                 "%x = input f64[2,4,6,7]\n%r = relu(%x)\n%s = add(%x, %r)\n%z = box_sums(%s) dims=[2,3] "
+                 "counts=[1,1] los=[0,0] his=[5,6] steps=[1,1]\nreturn %z");
+}
+
 TEST(rules_weighted, boxes_of_a_convolution) {
     RewriteOptions options;
     options.heed_cost = false;

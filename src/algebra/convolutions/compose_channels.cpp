@@ -41,9 +41,9 @@ ValueId in_sequence(Rewriter& r, ValueId id, bool if_it_pays, bool alone = false
     }
     const Sizes in = r.shape(x), middle = r.shape(y), out = r.shape(id);
     const double element = static_cast<double>(bytes(r.dtype(id)));
-    const double gone = chain.alone || alone
-                            ? product_flops(before, in[0], in[1], middle[1], a[0]) + 16 * element * product(middle)
-                            : 0;
+    // What is no longer made; where several readers are made one with it, each has a part of it.
+    double gone = product_flops(before, in[0], in[1], middle[1], a[0]) + 16 * element * product(middle);
+    if (!chain.alone && !alone) gone = r.is_one_of_readers() ? gone / std::max(2, r.uses(chain.v)) : 0;
     const double apart = gone + product_flops(after, in[0], middle[1], out[1], b[0]);
     const double together = product_flops(axes, in[0], in[1], out[1], std::min(a[0], b[0]));
     double weights = 2 * products_in_sequence(a, b);
@@ -161,7 +161,7 @@ ValueId lattice_with_inner(Rewriter& r, ValueId id) {
 
 std::span<const Rule> sequence_rules() {
     static const std::vector<Rule> rules = {
-        {"compose_lattices", Family::compose, {Op::lattice}, compose_lattices, false, nullptr, true},
+        {"compose_lattices", Family::compose, {Op::lattice}, compose_lattices, false, nullptr, true, true},
         {"compose_reshaped", Family::compose, {Op::lattice}, compose_reshaped},
         {"compose_concatenated", Family::compose, {Op::lattice}, compose_concatenated, false, nullptr, true},
     };

@@ -73,7 +73,8 @@ ValueId improve(Rewriter& r, ValueId id, const Rules& rules, const Cost& rest) {
             r.hold(next);
             r.release(id);
             r.drop_unused();
-            const bool dearer = options.heed_cost && !rule->any_cost && !lowering && !(r.total() < before);
+            const bool dearer = options.heed_cost && !rule->any_cost && !lowering && !(r.total() < before) &&
+                                !(rule->moves && r.is_one_of_readers());
             const bool forked =
                 !options.forks && rule->family != Family::expand && r.total().convolutions > before.convolutions;
             if (dearer || forked) {
@@ -226,12 +227,18 @@ double dearness(const Graph& graph) {
     return sum;
 }
 
+// Whether several linear maps, and nobody else, read a convolution or a sum of one.
+bool is_read_by_several(const Graph& graph) {
+    const Survey survey(graph);
+    return std::ranges::any_of(survey.values, [](const Survey::Value& value) { return value.for_each; });
+}
+
 // Convolutions in a row are made one from the first two on. Where that happened several times they may better begin
 // with the last two, and where means are taken they may better stay, as the mean goes through all of them.
 Derivation derive(const Graph& graph, const RewriteOptions& options) {
     int competed = 0;
     Derivation best = derive(graph, options, competed);
-    if (competed == 0 || !options.heed_cost) return best;
+    if (!options.heed_cost) return best;
     const auto weigh = [&](const RewriteOptions& others, const char* what) {
         int ignored = 0;
         Derivation other = derive(graph, others, ignored);
@@ -240,6 +247,12 @@ Derivation derive(const Graph& graph, const RewriteOptions& options) {
         other.steps.push_back({"weighed", what, now, then});
         best = std::move(other);
     };
+    if (is_read_by_several(best.rewritten)) {
+        RewriteOptions others = options;
+        others.for_each = true;
+        weigh(others, "what several linear maps read is taken apart for each");
+    }
+    if (competed == 0) return best;
     if (competed > 1) {
         RewriteOptions others = options;
         others.outer_first = true;

@@ -276,8 +276,8 @@ ValueId moved_before(Rewriter& r, ValueId id) {
 
 std::span<const Rule> collapse_rules() {
     static const std::vector<Rule> rules = {
-        {"collapse_resampled", Family::collapse, {Op::sum, Op::mean}, collapse_resampled},
-        {"collapse", Family::collapse, {Op::sum, Op::mean}, collapse},
+        {"collapse_resampled", Family::collapse, {Op::sum, Op::mean}, collapse_resampled, false, nullptr, false, true},
+        {"collapse", Family::collapse, {Op::sum, Op::mean}, collapse, false, nullptr, false, true},
         {"weighted_collapse", Family::collapse, {Op::sum, Op::mean}, weighted_collapse},
         {"sum_of_channels", Family::collapse, {Op::sum, Op::mean}, sum_of_channels},
         {"sum_of_channel_digits", Family::collapse, {Op::sum, Op::mean}, sum_of_channel_digits},

@@ -123,11 +123,37 @@ ValueId collapse_boxes(Rewriter& r, ValueId id) {
     return lattice(r, sums, w, bias, axes);
 }
 
+// Box sums of a sum are taken of each of its terms, where they go on through one.
+ValueId boxes_of_terms(Rewriter& r, ValueId id, int depth) {
+    if (const ValueId moved = collapse_boxes(r, id); moved >= 0 || depth == 0) return moved;
+    const Node node = r[id], sum = r[node.args[0]];
+    if (sum.op != Op::add && sum.op != Op::sub) return -1;
+    Operands parts;
+    bool any = false;
+    for (const ValueId arg : sum.args) {
+        if (r[arg].type != sum.type) return -1;
+        const ValueId own = r.add(node.op, {arg}, node.attributes), moved = boxes_of_terms(r, own, depth - 1);
+        any = any || moved >= 0;
+        parts.push_back(moved >= 0 ? moved : own);
+    }
+    return any ? binary(r, sum.op, parts[0], parts[1]) : -1;
+}
+
+ValueId boxes_of_sum(Rewriter& r, ValueId id) {
+    const ValueId x = r.arg(id);
+    if ((!r.is(x, Op::add) && !r.is(x, Op::sub)) || r.is_parameter(x)) return -1;
+    const Type type = r[x].type;
+    const ValueId moved = boxes_of_terms(r, id, 8);
+    if (moved >= 0) r.say("box sums of a sum ", type, " are taken of each term");
+    return moved;
+}
+
 }  // namespace
 
 std::span<const Rule> box_rules() {
     static const std::vector<Rule> rules = {
-        {"collapse_boxes", Family::collapse, {Op::box_sums}, collapse_boxes},
+        {"collapse_boxes", Family::collapse, {Op::box_sums}, collapse_boxes, false, nullptr, false, true},
+        {"boxes_of_sum", Family::collapse, {Op::box_sums}, boxes_of_sum, false, nullptr, false, true},
     };
     return rules;
 }

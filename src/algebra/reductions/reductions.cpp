@@ -273,7 +273,7 @@ std::span<const Rule> reduction_rules() {
         {"reduce_reshaped", Family::simplify, all, reduce_reshaped, true},
         {"sum_is_mean", Family::simplify, {Op::mul}, sum_is_mean},
         {"reduce_affine", Family::collapse, linear, reduce_affine},
-        {"reduce_sum_of_two", Family::collapse, linear, reduce_sum_of_two},
+        {"reduce_sum_of_two", Family::collapse, linear, reduce_sum_of_two, false, nullptr, false, true},
         {"reduce_stack", Family::simplify, linear, reduce_stack},
         {"reduce_concat", Family::collapse, {Op::sum, Op::mean, Op::box_sums}, reduce_concat},
     };

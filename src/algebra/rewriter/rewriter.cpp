@@ -41,6 +41,49 @@ bool covers_space(const Node& node, int64_t rank) {
     return true;
 }
 
+// Scales, shifts and sums: linear in what they are made of, but for parameters.
+bool adds_or_scales(const Node& node, size_t fed) {
+    switch (node.op) {
+        case Op::add:
+        case Op::sub:
+        case Op::neg:
+            return true;
+        case Op::mul:
+        case Op::div:
+            return fed == 1;
+        case Op::batch_norm:
+            return fed == 1 && !node.attributes.flag(Key::training);
+        default:
+            return false;
+    }
+}
+
+void mark_for_each(const Graph& graph, std::vector<Survey::Value>& values) {
+    const auto at = [](ValueId id) { return static_cast<size_t>(id); };
+    std::vector<bool> linear(values.size(), true);  // linear maps alone read it
+    std::vector<bool> passes(values.size()), product(values.size());
+    for (ValueId output : graph.outputs()) linear[at(output)] = false;
+    for (size_t id = values.size(); id-- > 0;) {
+        const Node& node = graph.nodes()[id];
+        linear[id] = linear[id] && values[id].uses > 0 && !values[id].parameter;
+        size_t fed = 0;
+        for (ValueId arg : node.args) fed += !values[at(arg)].parameter;
+        passes[id] = adds_or_scales(node, fed);
+        product[id] = node.op == Op::conv || node.op == Op::conv_transpose || node.op == Op::lattice;
+        const bool reads = product[id] || node.op == Op::sum || node.op == Op::mean || node.op == Op::box_sums;
+        for (size_t i = 0; i < node.args.size(); ++i)
+            if (!(reads && i == 0) && !(passes[id] && linear[id])) linear[at(node.args[i])] = false;
+    }
+    std::vector<bool> made(values.size());  // by a product
+    for (size_t id = 0; id < values.size(); ++id) {
+        const Operands& args = graph.nodes()[id].args;
+        const auto any = [&](auto holds) { return passes[id] && std::ranges::any_of(args, holds); };
+        made[id] = product[id] || any([&](ValueId arg) { return bool(made[at(arg)]); });
+        values[id].for_each = linear[id] && made[id] &&
+                              (values[id].uses > 1 || any([&](ValueId arg) { return values[at(arg)].for_each; }));
+    }
+}
+
 }  // namespace
 
 Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
@@ -93,6 +136,7 @@ Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
         for (size_t i = 0; i < node.args.size(); ++i)
             if (!(product && i == 0) && !(affine && composed && fed == 1)) alone[at(node.args[i])] = false;
     }
+    mark_for_each(graph, values);
     for (ValueId c = 0; c < graph.size(); ++c) {
         if (graph[c].op != Op::covariance) continue;
         for (size_t id = 0; id < count; ++id) {
@@ -110,6 +154,7 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
       differentiated_(options.differentiated),
       forks_(options.forks),
       heeds_cost_(options.heed_cost),
+      for_each_(options.for_each),
       outer_first_(options.outer_first),
       prices_(options.prices),
       builder_(graph.name()),
@@ -211,6 +256,7 @@ ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     candidate_is_moment_ = seen.moment;
     candidate_is_loaded_ = seen.loaded;
     candidate_is_composed_ = seen.composed;
+    candidate_is_one_of_readers_ = !node.args.empty() && old_.values[at(node.args[0])].for_each;
     candidate_covariance_ = seen.covariance < 0 ? nullptr : &graph_[seen.covariance].attributes;
     ValueId id = old;
     if (!copied_) {  // what follows, said shortly: its operands are alive, and for each the use that was kept is this

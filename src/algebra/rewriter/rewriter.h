@@ -22,9 +22,11 @@ struct Survey {
         int uses = 0;
         bool parameter = false, number = false;  // of params and constants, of constants alone
         bool convolution = false, leaf = false, pointwise = false;
-        bool moment = false;      // a first moment of a variance
-        bool loaded = false;      // convolutions alone read it
-        bool composed = false;    // convolutions alone read it, through scales and shifts by parameters at most
+        bool moment = false;    // a first moment of a variance
+        bool loaded = false;    // convolutions alone read it
+        bool composed = false;  // convolutions alone read it, through scales and shifts by parameters at most
+        bool for_each =
+            false;  // linear maps alone read it, several of them it or what it is made of by scales and sums
         ValueId covariance = -1;  // of the same input, beside the mean of box sums that it is
     };
     std::vector<Value> values;
@@ -54,6 +56,9 @@ public:
     bool is_moment() const { return candidate_is_moment_; }
     // Convolutions alone read the candidate, as their input or by way of pointwise ops: they make it while they load.
     bool is_loaded() const { return candidate_is_loaded_; }
+    // What several linear maps read, the candidate among them, and nobody else: it may end where each is made one with
+    // what it is made by. That is dearer until all are.
+    bool is_one_of_readers() const { return for_each_ && candidate_is_one_of_readers_; }
     // It waits for the convolutions behind the candidate to be made one first.
     bool waits_for_outer() const { return outer_first_ && candidate_is_composed_; }
 
@@ -120,13 +125,14 @@ private:
     void charge(const Known& value, double sign);
 
     const Graph& graph_;
-    bool inference_, differentiated_, forks_, heeds_cost_, outer_first_;
+    bool inference_, differentiated_, forks_, heeds_cost_, for_each_, outer_first_;
     const Prices prices_;
     Builder builder_;
     bool copied_ = false;       // else the values so far are the graph's first ones
     std::vector<ValueId> now_;  // old value -> what stands for it
     const Survey old_;
     bool candidate_is_moment_ = false, candidate_is_loaded_ = false, candidate_is_composed_ = false;
+    bool candidate_is_one_of_readers_ = false;
     const Attributes* candidate_covariance_ = nullptr;
     std::vector<Known> known_;
     std::vector<ValueId> born_;

@@ -30,6 +30,8 @@ struct Rule {
     // cheaper. Null: of none.
     bool (*at_any_size)(const Rewriter& r, ValueId id) = nullptr;
     bool competes = false;  // with itself and others for the same values: the driver weighs other orders
+    // A linear map moves before what it reads: where others read that, too, this is dearer until all have moved.
+    bool moves = false;
 };
 
 }  // namespace transfuse
