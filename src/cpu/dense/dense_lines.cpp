@@ -76,6 +76,7 @@ private:
         T *patch, *sums, *merged, *planes;
         int64_t line, sums_pitch;      // from line to line, from channel to channel
         int64_t first;                 // channel that sums begin with
+        int64_t together;              // channels that the tile program takes at a time
         const T* in_place = nullptr;   // the tile's pixels of channel 0, where products read x itself
         std::vector<int32_t> offsets;  // then, of each channel of a chunk
     };
@@ -102,8 +103,15 @@ private:
         for (int64_t c = 0; c < g.chunk; ++c) work.offsets.push_back(static_cast<int32_t>(c * x.strides[1] * x.size));
         work.offsets.insert(work.offsets.end(), 4, 0);
     }
-    // Channels that the tile program takes at a time.
-    int64_t together() const { return std::max(kernels<T>().panel_rows, geometry_.gathered * geometry_.outs); }
+    // Channels that the tile program takes at a time. Where results lie channel beside channel, a panel would fill but
+    // a part of each cache line, and find it gone when the next panel comes.
+    int64_t together(const Call& call) const {
+        constexpr int64_t neighbours = 32;
+        const auto side_by_side = [](const Placed& y) { return y.channels_innermost(); };
+        const std::vector<Placed>& stores = call.bound.stores;
+        const bool many = std::any_of(stores.begin(), stores.end(), side_by_side);
+        return std::max(many ? neighbours : kernels<T>().panel_rows, geometry_.gathered * geometry_.outs);
+    }
 
     // Panels begin … end, counted over all groups.
     void run_tile(const Call& call, int64_t tile, int64_t begin, int64_t end) const {
@@ -118,6 +126,7 @@ private:
         work.image = g.image_places(work.t);
         work.pixels = g.results(work.t, work.images);
         const std::array<int64_t, 3> places = g.places(work.t);
+        work.together = together(call);
         work.direct =
             g.direct() && closed_ && !program_->given_is_resident() && (work.t[0] == 1 || work.t[1] == places[1]);
         if (work.direct)
@@ -127,9 +136,10 @@ private:
         for (int64_t i = 0; i < work.images; ++i) {
             Box box = work.box;
             box.n = n + i;
-            work.programs.push_back(std::make_unique<TileRun<T>>(
-                *program_, call.bound, scratch, box, closed_ ? box : this->pooled(box),
-                box.n * spatial + tile % spatial, together(), channel_of(begin), channel_of(end) - channel_of(begin)));
+            work.programs.push_back(
+                std::make_unique<TileRun<T>>(*program_, call.bound, scratch, box, closed_ ? box : this->pooled(box),
+                                             box.n * spatial + tile % spatial, work.together, channel_of(begin),
+                                             channel_of(end) - channel_of(begin)));
         }
         LineStager<T> stager(g, call.x, this->prologue_.get(), call.prologue.get(), this->prologue_slot_, scratch);
         const int64_t most_staged = std::max(g.chunk, g.gathered * g.in);
@@ -143,7 +153,7 @@ private:
         const int64_t most = std::min(panels, end - begin) * kernels<T>().panel_rows + g.gathered * g.outs;
         work.sums = scratch.acquire<T>(most * work.sums_pitch + row_padding);
         work.merged = g.any_pairs() ? scratch.acquire<T>(merged_lines() * work.line) : nullptr;
-        work.planes = work.direct ? nullptr : scratch.acquire<T>(together() * work.images * work.box.elements());
+        work.planes = work.direct ? nullptr : scratch.acquire<T>(work.together * work.images * work.box.elements());
         for (int64_t group = begin / panels; group * panels < end; group += g.gathered) {
             const int64_t groups = std::min(g.gathered, ceil_div(end - group * panels, panels));
             const int64_t first = std::max(begin - group * panels, int64_t{0}),
@@ -165,8 +175,11 @@ private:
                 complete(call, work, work.first, groups * g.outs);
                 continue;
             }
-            for (int64_t p = first; p < last; ++p)
-                complete(call, work, channel_of(group * panels + p), weights_.panels()[static_cast<size_t>(p)].count);
+            for (int64_t p = first, most = work.together / kernels<T>().panel_rows; p < last; p += most) {
+                const auto& final = weights_.panels()[static_cast<size_t>(std::min(p + most, last) - 1)];
+                const int64_t channel = channel_of(group * panels + p);
+                complete(call, work, channel, group * g.outs + final.first + final.count - channel);
+            }
         }
         for (const auto& program : work.programs) program->finish();
     }
@@ -304,7 +317,7 @@ private:
     T* plane(const Work& work, int64_t image, int64_t channel, int64_t j) const {
         if (T* given = work.programs[static_cast<size_t>(image)]->given_planes())
             return given + (channel + j) * work.box.elements();
-        return work.planes + (image * together() + j) * work.box.elements();
+        return work.planes + (image * work.together + j) * work.box.elements();
     }
 
     LineGeometry geometry_;

@@ -256,15 +256,16 @@ inline void transpose(float* out, int64_t pitch, int64_t rows, const float* in, 
     }
 }
 
-// Channels are taken sixteen at a time: a block of pixels then stays in the first-level cache on both sides.
+// Other types sixteen channels at a time: a block of pixels then stays in the first-level cache on both sides.
 template <class T>
 void load_transposed(T* __restrict out, int64_t pitch, int64_t rows, const void* in, Storage storage, int64_t stride,
                      int64_t n) {
     with_storage(storage, [&](auto tag) {
         const auto* p = static_cast<const decltype(tag)*>(in);
         if constexpr (__is_same(T, float) && __is_same(decltype(tag), float)) {
-            for (int64_t r = 0; r < rows; r += 16)
-                transpose(out + r * pitch, pitch, rows - r < 16 ? rows - r : 16, p + r, stride, n);
+            // Pixels whose channels, far from one another as they may lie, stay in the first-level cache.
+            for (int64_t i = 0; i < n; i += 16)
+                transpose(out + i, pitch, rows, p + i * stride, stride, n - i < 16 ? n - i : 16);
             return;
         }
         for (int64_t r = 0; r < rows; r += 16) {
@@ -290,8 +291,7 @@ void store_transposed(void* out, Storage storage, int64_t stride, const T* __res
         using S = decltype(tag);
         S* p = static_cast<S*>(out);
         if constexpr (__is_same(T, float) && __is_same(S, float)) {
-            for (int64_t r = 0; r < rows; r += 16)
-                transpose(p + r, stride, n, in + r * pitch, pitch, rows - r < 16 ? rows - r : 16);
+            transpose(p, stride, n, in, pitch, rows);  // a pixel's channels one behind the other
             return;
         }
         for (int64_t r = 0; r < rows; r += 16) {

@@ -6,8 +6,9 @@
 
 namespace transfuse::cpu {
 namespace {
-constexpr int64_t channels_at_once = 16;  // what a transposing load takes
-}
+constexpr int64_t channels_at_once = 16;  // that become lines together
+constexpr int64_t shared_at_once = 64;    // that go to their places: a pixel's follow one another in channels_last
+}  // namespace
 
 template <class T>
 typename LineStager<T>::Input LineStager<T>::input(const Box& tile) const {
@@ -66,8 +67,9 @@ void LineStager<T>::stage(T* patch, const Box& tile, int64_t images, int64_t fir
     const Input& in = in_;
     const std::array<int64_t, 3> t = g.extent(tile);
     const int64_t image = g.image_places(t), pixels = images * image, lines = g.all_lines();
-    for (int64_t c = 0; c < count; c += channels_at_once) {
-        const int64_t channels = std::min(channels_at_once, count - c);
+    const int64_t at_once = g.shared ? shared_at_once : channels_at_once;
+    for (int64_t c = 0; c < count; c += at_once) {
+        const int64_t channels = std::min(at_once, count - c);
         for (int64_t i = 0; i < images; ++i) {
             if (g.shared) {
                 load(patch + c * lines * g.line_pitch + i * image, lines * g.line_pitch, tile.n + i, first + c,
