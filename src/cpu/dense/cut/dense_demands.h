@@ -16,9 +16,9 @@ struct DenseDemands {
 
     // Pairs save products and take more of the second-level cache, the more so the wider vectors are. Its speed differs
     // between machines more than that of products, and what shares a core halves it: estimated cycles are multiplied
-    // with this for each axis along which outputs come in pairs.
+    // with this where outputs come in pairs along an axis.
     double pair_doubt() const { return 1 + 0.011 * static_cast<double>(lanes); }
-    // Lines with pairs along a second axis: their sums, 16 for every four outputs, pass through the third level.
+    // And with this along a second one: sums, 16 for every four outputs, then pass through the third level.
     double second_pair_doubt() const { return 1 + 0.025 * static_cast<double>(lanes); }
 };
 

@@ -269,7 +269,7 @@ double DenseGeometry::cycles(const DenseDemands& demands) const {
     const auto results = static_cast<double>(y[1] * tiling.tile[0] * tiling.tile[1]);
     const double rows = staged * (paired ? 1.6 : 1) * (40 + 4 * row_vectors(patch[2])) +
                         results * (10 + 5 * row_vectors(tiling.tile[2]));
-    const double doubt = (paired ? demands.pair_doubt() : 1) * (planes_paired ? demands.pair_doubt() : 1);
+    const double doubt = (paired ? demands.pair_doubt() : 1) * (planes_paired ? demands.second_pair_doubt() : 1);
     return doubt * static_cast<double>(tiling.tiles()) * (vectors * outputs + weights + rows);
 }
 
