@@ -27,6 +27,10 @@ bool is_view(Op op) {
            op == Op::identity || op == Op::detach;
 }
 
+// The gradient looks for the elements that are equal to it: it is made of the same numbers as they, so both anew or
+// neither, as another pass may round them otherwise.
+bool is_extreme(Op op) { return op == Op::amax || op == Op::amin; }
+
 // The values of both graphs in one: equal ones have one number.
 struct Together {
     Builder builder{"together"};
@@ -166,7 +170,8 @@ std::vector<ValueId> kept_values(const Graph& forward, const Graph& gradient, st
         } else {
             cut.edge(source, before(id), rounded(need.cost_again(id, machine)));
             const double times = is_shared[at(joint)] ? 1 : need.is_normalised(id) ? 4 : 2;
-            cut.edge(before(id), after(id), made[at(joint)] < 0 ? Cut::never : rounded(times * once + beside));
+            const bool stays = made[at(joint)] < 0 || is_extreme(node.op);
+            cut.edge(before(id), after(id), stays ? Cut::never : rounded(times * once + beside));
             for (ValueId arg : node.args)
                 if (need.counts(arg)) cut.edge(after(arg), before(id), Cut::never);
         }

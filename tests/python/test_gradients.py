@@ -418,3 +418,27 @@ def test_gradients_that_a_graph_does_not_know_are_pytorchs(kind):
         model.held["head"][0].weight.mul_(2)
         assert torch.allclose(ours(x), model(x), atol=1e-5)
     assert transfuse.report(ours).taken
+
+
+class Below(nn.Module):
+    """How far each element lies below the largest of all."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm = nn.ConvTranspose2d(1, 2, 1, bias=False), nn.BatchNorm2d(2)
+
+    def forward(self, x):
+        y = self.norm(self.up(x))
+        return y - y.amax()
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+def test_the_largest_element_is_found_again_in_backward(batch, no_fallback):
+    torch.manual_seed(0)
+    model = Below()
+    ours, wide = transfuse.optimize(copy.deepcopy(model), never_slower=False), copy.deepcopy(model).double()
+    x, g = torch.randn(batch, 1, 31, 9), torch.randn(batch, 2, 31, 9)
+    ours(x).backward(g), wide(x.double()).backward(g.double())
+    scale = max(p.grad.norm() for p in wide.parameters())
+    for mine, truth in zip(ours.parameters(), wide.parameters()):
+        assert (mine.grad - truth.grad).norm() <= 1e-4 * scale
