@@ -7,6 +7,8 @@ import torch
 from decoder import optimized, same
 from torch import nn
 
+from transfuse.native.saved import unsaved
+
 pytestmark = pytest.mark.versions
 
 MODELS = {
@@ -59,3 +61,14 @@ def test_gradients_of_gradients_see_the_leaves_themselves(device):
     same(second(ours), second(model), 1e-4)
     (g,) = torch.autograd.grad(ours(x).square().sum(), model[0].bias, create_graph=True)
     assert g.requires_grad
+
+
+class OfATypeThatIsNone(nn.Module):
+    """What PyTorch's kernels without memory do for some sizes: PyTorch 2.15's nearest upsampling of an empty batch."""
+
+    def forward(self, x):
+        raise TypeError("cond must be a bool")
+
+
+def test_an_operator_that_cannot_be_tried_without_memory():
+    assert unsaved(OfATypeThatIsNone(), [torch.zeros(2, 3)], (), (True,)) == ([], [])

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import transfuse
+from transfuse.translate import convolution
 
 
 class RepVGG(nn.Module):
@@ -152,3 +153,27 @@ def test_linear_layers_of_sizes_that_only_the_call_tells(no_fallback):
     fast = transfuse.optimize(copy.deepcopy(model), (x, w), never_slower=False)
     for mine, theirs in zip(fast(x, w), model(x, w)):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+class Sums(nn.Module):
+    """Linear layers, each added to what it reads: twice as many ways to the convolution with every one."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.first = nn.Conv1d(3, 4, 1)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(count))
+
+    def forward(self, x):
+        y = self.first(x).mT
+        for layer in self.layers:
+            y = y + layer(y)
+        return y
+
+
+def test_what_linear_layers_read_is_looked_at_once(no_fallback, monkeypatch):
+    seen, of = [], convolution.op_name
+    monkeypatch.setattr(convolution, "op_name", lambda node: (seen.append(node), of(node))[1])
+    model, x = Sums(12).eval(), torch.randn(2, 3, 5)
+    fast = transfuse.optimize(copy.deepcopy(model), (x,), never_slower=False)
+    torch.testing.assert_close(fast(x), model(x), rtol=1e-5, atol=1e-5)
+    assert len(seen) < 12**3

@@ -24,6 +24,8 @@ def unsaved(module, leaves, sizes, wants: tuple) -> tuple[list[int], list[int]]:
                 tensor.requires_grad_(want)
             results = module(*like, *sizes)
         shared = [i for i, result in enumerate(results) if is_kept(result)]
-    except (RuntimeError, NotImplementedError):  # an operator whose result depends on values, or without a fake kernel
+    except (
+        Exception
+    ):  # a result that depends on values, an operator without a fake kernel, or one whose fake kernel fails
         return [], []
     return [i for i, tensor in enumerate(like) if not is_kept(tensor)], shared

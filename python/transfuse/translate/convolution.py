@@ -57,8 +57,10 @@ adaptive_avg_pool3d mul div add sub neg batch_norm""".split()
 _FAR = 64
 
 
-def _channels_of(node) -> set[int]:
-    """Of the convolutions that a value is a linear function of, how many channels they make. (Not what only the call tells.)"""
+def _channels_of(node, known: dict | None = None) -> set[int]:
+    """Of the convolutions that a value is a linear function of, how many channels they make. (Not what only the call tells.)
+    `known`: the same of values that linear layers read."""
+    known = {} if known is None else known
     found, seen, left = [], set(), [node]
     while left and len(seen) < _FAR:
         node = left.pop()
@@ -69,8 +71,10 @@ def _channels_of(node) -> set[int]:
         if name.startswith(("conv", "convolution")):
             found.append(value_of(node).shape[1])
         elif name in ("linear", "matmul"):
-            made, weight = value_of(node), value_of(node.args[1])
-            if weight.dim() == 2 and _is_one_of(value_of(node.args[0]).shape[-1], _channels_of(node.args[0])):
+            made, weight, read = value_of(node), value_of(node.args[1]), node.args[0]
+            if read not in known:
+                known[read] = _channels_of(read, known)
+            if weight.dim() == 2 and _is_one_of(value_of(read).shape[-1], known[read]):
                 found.append(made.shape[-1])
         elif name in _THROUGH and not (name == "batch_norm" and node.args[5]):
             left += node.args[:2] if name in ("add", "sub", "mul") else node.args[:1]
