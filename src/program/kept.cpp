@@ -27,10 +27,6 @@ bool is_view(Op op) {
            op == Op::identity || op == Op::detach;
 }
 
-// The gradient looks for the elements that are equal to it: it is made of the same numbers as they, so both anew or
-// neither, as another pass may round them otherwise.
-bool is_extreme(Op op) { return op == Op::amax || op == Op::amin; }
-
 // The values of both graphs in one: equal ones have one number.
 struct Together {
     Builder builder{"together"};
@@ -81,11 +77,15 @@ public:
             }
         }
         find_roots();
+        find_compared();
     }
 
     // Values of parameters and numbers are made anew by whoever reads them.
     bool counts(ValueId id) const { return alive_[at(id)] && !behind_[at(id)] && !constant_[at(id)]; }
     bool is_read(ValueId id) const { return read_[at(id)]; }  // by the gradient proper
+    // An extreme whose equals are looked for: made of the same numbers as they, so both anew or neither, as another
+    // pass may round them otherwise.
+    bool is_compared(ValueId id) const { return compared_[at(id)]; }
     // A norm's result: where its statistics are known, what it normalises is stored already, and stands for it.
     bool is_normalised(ValueId id) const { return normalised_[at(id)]; }
 
@@ -136,10 +136,21 @@ private:
         }
     }
 
+    void find_compared() {
+        compared_.assign(at(graph_.size()), false);
+        for (const Node& node : graph_.nodes()) {
+            if (node.op != Op::equal) continue;
+            for (ValueId arg : node.args) {
+                while (is_view(graph_[arg].op) || graph_[arg].op == Op::cast) arg = graph_[arg].args[0];
+                if (graph_[arg].op == Op::amax || graph_[arg].op == Op::amin) compared_[at(arg)] = true;
+            }
+        }
+    }
+
     const Graph& graph_;
     const std::vector<bool> constant_;
     std::vector<bool> behind_;  // depends on an incoming gradient
-    std::vector<bool> alive_, read_, normalised_;
+    std::vector<bool> alive_, read_, normalised_, compared_;
     std::vector<ValueId> root_;
 };
 
@@ -170,7 +181,7 @@ std::vector<ValueId> kept_values(const Graph& forward, const Graph& gradient, st
         } else {
             cut.edge(source, before(id), rounded(need.cost_again(id, machine)));
             const double times = is_shared[at(joint)] ? 1 : need.is_normalised(id) ? 4 : 2;
-            const bool stays = made[at(joint)] < 0 || is_extreme(node.op);
+            const bool stays = made[at(joint)] < 0 || need.is_compared(id);
             cut.edge(before(id), after(id), stays ? Cut::never : rounded(times * once + beside));
             for (ValueId arg : node.args)
                 if (need.counts(arg)) cut.edge(after(arg), before(id), Cut::never);
