@@ -33,8 +33,8 @@ char* transfuse_kept(int64_t handle, const char* leaves, const char* sizes, cons
 /* Statistics of a program, its largest workspace and, for each signature it met, what its executable says of itself; JSON. */
 char* transfuse_describe(int64_t handle, char** error);
 /* For `emit`, JSON: the kernels that `optimize` takes for leaves and sizes like these (as for transfuse_layouts), with every
- * argument of their launches. options: words from tf32, inference, keep, arch=80, multiprocessors=132,
- * gradient=0,1:0,2 (outputs : leaves). Needs no GPU. */
+ * argument of their launches. options: words from tf32, products=1 (transfuse_products), inference, arch=80, keep=1,0,1,2 (numbers, as
+ * read_keep takes them), gradient=0,1:0,2 (outputs : leaves). Needs no GPU. */
 char* transfuse_stated(int64_t handle, const char* leaves, const char* sizes, const char* options, char** error);
 /* The PTX that the run-time compiler makes of device code; options as it takes them, one a line. *error: what it says
  * against the text. */

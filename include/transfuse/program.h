@@ -99,7 +99,7 @@ public:
     // (src/emit/stated.h). Needs no device. Sizes that were stated before share their kernels with later ones, so a
     // program is for calls of one kind.
     std::string stated(std::span<const TensorView> leaves, std::span<const int64_t> sizes, const CallMode& mode,
-                       int arch, int multiprocessors, const GradientRequest& request);
+                       int arch, const GradientRequest& request);
     ProgramStatistics statistics() const;
     std::vector<std::shared_ptr<const Instance>> instances() const;  // that are kept
     size_t bytes() const;                                            // of them
@@ -109,6 +109,7 @@ public:
 
 private:
     struct Reading;  // the graph for some leaves, and what is made of it
+    struct Asked;    // what a call is compiled of
     struct Entry {
         std::shared_ptr<const Instance> instance;
         std::string failure;
@@ -124,6 +125,10 @@ private:
                          const CallMode& mode) const;
     Signature& signature(std::span<const TensorView> leaves, std::span<const TensorView> gradients,
                          std::span<const int64_t> sizes, const CallMode& mode, const GradientRequest& request) const;
+    Asked asked_forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes, const CallMode& mode);
+    Asked asked_backward(std::span<const TensorView> leaves, std::span<const TensorView> gradients,
+                         std::span<const int64_t> sizes, const CallMode& mode, const GradientRequest& request);
+    std::shared_ptr<const Instance> compiled(Asked asked, const CallMode& mode) const;
     std::vector<bool> strict(const CallMode& mode, int kinds);  // of each leaf, whether products() was told one of these
     bool put_number(Signature& signature) const;  // into the key; false: such parameters are new
     std::shared_ptr<const Instance> met(Signature& signature) const;  // null: such a call is new

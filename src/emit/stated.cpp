@@ -121,7 +121,7 @@ std::string json(const Graph& graph, const std::vector<ValueId>& values, const s
 
 }  // namespace
 
-std::string stated(const Plan& plan, const CompileOptions& options, const cuda::Target& target,
+std::string stated(const Plan& plan, const cuda::Options& options, const cuda::Target& target,
                    cuda::KnownKernels& known) {
     const bool compiler = cuda::nvrtc_available(nullptr);
     // Of all others nothing is asked but that they compile.

@@ -4,13 +4,14 @@
 
 #include <string>
 
+#include "cuda/assemble/options.h"
 #include "cuda/sizes/known.h"
 
 namespace transfuse::emit {
 
 // As JSON. Dense kernels that spill are passed over as `optimize` passes over them, where there is a compiler to ask
 // ("compiled" says so). known: the kernels of the sizes of this program that were stated before.
-std::string stated(const Plan& plan, const CompileOptions& options, const cuda::Target& target,
+std::string stated(const Plan& plan, const cuda::Options& options, const cuda::Target& target,
                    cuda::KnownKernels& known);
 
 }  // namespace transfuse::emit

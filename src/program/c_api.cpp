@@ -111,7 +111,7 @@ GradientRequest read_request(const std::string& text) {
 
 struct StatedOptions {
     CallMode mode;
-    int arch = 90, multiprocessors = 0;
+    int arch = 90;
     GradientRequest gradient;
 };
 
@@ -126,11 +126,12 @@ StatedOptions read_options(const char* options) {
         } else if (word == "inference") {
             read.mode.inference = true;
         } else if (word.starts_with("keep=")) {
-            read.mode.keep.gradient = read_request(word.substr(5));
+            const std::vector<ValueId> told = numbers(word.substr(5));
+            read.mode.keep = read_keep(std::vector<int64_t>(told.begin(), told.end()));
         } else if (word.starts_with("arch=")) {
             read.arch = number_of(word);
-        } else if (word.starts_with("multiprocessors=")) {
-            read.multiprocessors = number_of(word);
+        } else if (word.starts_with("products=")) {
+            read.mode.products = number_of(word);
         } else if (word.starts_with("gradient=")) {
             read.gradient = read_request(word.substr(9));
         } else {
@@ -247,8 +248,8 @@ char* transfuse_describe(int64_t handle, char** error) {
 char* transfuse_stated(int64_t handle, const char* leaves, const char* sizes, const char* options, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
         const StatedOptions asked = read_options(options);
-        return copy(program(handle)->stated(read_views(leaves), read_list(sizes), asked.mode, asked.arch,
-                                            asked.multiprocessors, asked.gradient));
+        return copy(
+            program(handle)->stated(read_views(leaves), read_list(sizes), asked.mode, asked.arch, asked.gradient));
     });
 }
 

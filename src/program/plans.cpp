@@ -32,40 +32,42 @@ Machine machine_for(Engine engine) {
     return Machine::cpu(cores);
 }
 
-// graph_of(types): the rewritten graph for leaves of these types, again, by itself. The options have the strides, and
-// what the mode does not say of products.
-template <class GraphOf>
-std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode, cuda::Options options,
-                                              const std::shared_ptr<cuda::KnownKernels>& kernels, GraphOf graph_of) {
+}  // namespace
+
+// What a call is compiled of.
+struct Program::Asked {
+    Graph graph;  // as it runs
+    cuda::Options options;
+    std::function<Graph(const std::vector<Type>&)> again;  // the graph for leaves of these types, by itself
+};
+
+std::shared_ptr<const Instance> Program::compiled(Asked asked, const CallMode& mode) const {
     auto instance = std::make_shared<Instance>();
-    for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
-    instance->output_strides = options.output_strides;
-    const Plan planned = plan(rewritten, machine_for(mode.engine));
-    options.precision = mode.precision;
-    options.freeze = mode.freeze;
-    options.device = mode.device;
-    options.autotune = mode.autotune;
-    options.lean = mode.lean;
+    for (ValueId id : asked.graph.outputs()) instance->output_types.push_back(asked.graph[id].type);
+    instance->output_strides = asked.options.output_strides;
+    const Plan planned = plan(asked.graph, machine_for(mode.engine));
+    asked.options.freeze = mode.freeze;
+    asked.options.device = mode.device;
+    asked.options.autotune = mode.autotune;
+    asked.options.lean = mode.lean;
     switch (mode.engine) {
         case Engine::cpu:
-            instance->executable = compile_cpu(planned, options);
+            instance->executable = compile_cpu(planned, asked.options);
             break;
         case Engine::cuda:
             instance->executable = cuda::compile_knowing(
-                planned, std::move(options), kernels,
-                [graph_of = std::move(graph_of), engine = mode.engine](const std::vector<Type>& leaf_types) {
-                    return plan(graph_of(leaf_types), machine_for(engine));
+                planned, std::move(asked.options), kernels_,
+                [again = std::move(asked.again), engine = mode.engine](const std::vector<Type>& leaf_types) {
+                    return plan(again(leaf_types), machine_for(engine));
                 });
             break;
         case Engine::reference:
-            instance->executable = compile_reference(planned, options);
+            instance->executable = compile_reference(planned, asked.options);
             break;
     }
     instance->workspace_bytes = instance->executable->workspace_bytes();
     return instance;
 }
-
-}  // namespace
 
 // The graph as it is written, for some leaves.
 struct Program::Reading {
@@ -146,24 +148,27 @@ std::vector<bool> Program::strict(const CallMode& mode, int kinds) {
     return found;
 }
 
+Program::Asked Program::asked_forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                      const CallMode& mode) {
+    const Reading reading{graph(leaves, sizes)};
+    Graph graph = reading.forward(mode);
+    cuda::Options options;
+    options.precision = mode.precision;
+    options.leaf_strides = strides_of(leaves);
+    options.output_strides = output_layout(reading.written, leaves);
+    for (size_t j = options.output_strides.size(); j < graph.outputs().size(); ++j)  // what is kept
+        options.output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
+    options.strict_leaves = strict(mode, forward_products);
+    return {std::move(graph), std::move(options), [written = reading.written, mode](const std::vector<Type>& types) {
+                return Reading{written.with_leaf_types(types)}.forward(mode);
+            }};
+}
+
 std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                                                  const CallMode& mode) {
     Signature& signature = this->signature(leaves, sizes, mode);
     if (auto known = met(signature)) return known;
-    return made(signature, [&] {
-        const Reading reading{graph(leaves, sizes)};
-        const Graph graph = reading.forward(mode);
-        cuda::Options options;
-        options.leaf_strides = strides_of(leaves);
-        options.output_strides = output_layout(reading.written, leaves);
-        for (size_t j = options.output_strides.size(); j < graph.outputs().size(); ++j)  // what is kept
-            options.output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
-        options.strict_leaves = strict(mode, forward_products);
-        return make_instance(graph, mode, std::move(options), kernels_,
-                             [written = reading.written, mode](const std::vector<Type>& types) {
-                                 return Reading{written.with_leaf_types(types)}.forward(mode);
-                             });
-    });
+    return made(signature, [&] { return compiled(asked_forward(leaves, sizes, mode), mode); });
 }
 
 std::vector<bool> Program::outputs_channels_last(std::span<const TensorView> leaves,
@@ -188,63 +193,57 @@ std::vector<std::pair<Type, Sizes>> Program::kept(std::span<const TensorView> le
     return found;
 }
 
+Program::Asked Program::asked_backward(std::span<const TensorView> leaves, std::span<const TensorView> gradients,
+                                       std::span<const int64_t> sizes, const CallMode& mode,
+                                       const GradientRequest& request) {
+    const Reading reading{graph(leaves, sizes)};
+    cuda::Options options;
+    options.precision = mode.precision;
+    options.leaf_strides = strides_of(leaves);
+    for (const TensorView& view : gradients) options.leaf_strides.push_back(view.strides);
+    // A gradient has the layout of its leaf, as autograd's accumulation would make it.
+    for (ValueId leaf : request.wrt) options.output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
+    // Products of the forward call are kept. Without that they are made again, as exactly as they were.
+    options.strict_leaves = strict(mode, (Reading::keeps(mode) ? 0 : forward_products) | backward_products);
+    const std::vector<bool> own = strict(mode, own_products);
+    for (ValueId leaf : request.wrt) options.strict_outputs.push_back(!own.empty() && own[static_cast<size_t>(leaf)]);
+    return {reading.backward(mode, request, gradients.size()), std::move(options),
+            [written = reading.written, mode, request, of = leaves.size(),
+             given = gradients.size()](std::vector<Type> types) {
+                types.resize(of);
+                return Reading{written.with_leaf_types(types)}.backward(mode, request, given);
+            }};
+}
+
 std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> leaves,
                                                   std::span<const TensorView> gradients, std::span<const int64_t> sizes,
                                                   const CallMode& mode, const GradientRequest& request) {
     Signature& signature = this->signature(leaves, gradients, sizes, mode, request);
     if (auto known = met(signature)) return known;
-    return made(signature, [&] {
-        const Reading reading{graph(leaves, sizes)};
-        const Graph graph = reading.backward(mode, request, gradients.size());
-        cuda::Options options;
-        options.leaf_strides = strides_of(leaves);
-        for (const TensorView& view : gradients) options.leaf_strides.push_back(view.strides);
-        // A gradient has the layout of its leaf, as autograd's accumulation would make it.
-        for (ValueId leaf : request.wrt)
-            options.output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
-        // Products of the forward call are kept. Without that they are made again, as exactly as they were.
-        options.strict_leaves = strict(mode, (Reading::keeps(mode) ? 0 : forward_products) | backward_products);
-        const std::vector<bool> own = strict(mode, own_products);
-        for (ValueId leaf : request.wrt)
-            options.strict_outputs.push_back(!own.empty() && own[static_cast<size_t>(leaf)]);
-        return make_instance(graph, mode, std::move(options), kernels_,
-                             [written = reading.written, mode, request, of = leaves.size(),
-                              given = gradients.size()](std::vector<Type> types) {
-                                 types.resize(of);
-                                 return Reading{written.with_leaf_types(types)}.backward(mode, request, given);
-                             });
-    });
+    return made(signature, [&] { return compiled(asked_backward(leaves, gradients, sizes, mode, request), mode); });
 }
 
 std::string Program::stated(std::span<const TensorView> leaves, std::span<const int64_t> sizes, const CallMode& mode,
-                            int arch, int multiprocessors, const GradientRequest& request) {
-    const Reading reading{graph(leaves, sizes)};
-    CompileOptions options;
-    options.precision = mode.precision;
-    options.leaf_strides = strides_of(leaves);
-    std::vector<Sizes> results = output_layout(reading.written, leaves);
-    Graph graph = reading.forward(mode);
-    const auto contiguous_behind = [](std::vector<Sizes>& strides, const Graph& of, size_t from) {
-        for (size_t j = from; j < of.outputs().size(); ++j)
-            strides.push_back(contiguous_strides(of[of.outputs()[j]].type.shape));
-    };
-    const size_t own = results.size();  // what is kept lies behind
-    if (request.wrt.empty()) {
-        options.output_strides = std::move(results);
-        contiguous_behind(options.output_strides, graph, own);
-    } else {
-        for (size_t j : request.outputs) options.leaf_strides.push_back(results[j]);
-        contiguous_behind(options.leaf_strides, graph, own);
-        for (ValueId leaf : request.wrt)
-            options.output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
-        graph = reading.backward(mode, request, request.outputs.size() + graph.outputs().size() - own);
+                            int arch, const GradientRequest& request) {
+    Asked asked = asked_forward(leaves, sizes, mode);
+    if (!request.wrt.empty()) {
+        // Gradients lie as results do; what is kept, and results that are kept anyway, stand behind them.
+        const std::vector<ValueId>& results = asked.graph.outputs();
+        std::vector<TensorView> given;
+        const auto give = [&](size_t j) {
+            const Type& type = asked.graph[results[j]].type;
+            given.push_back({nullptr, type.dtype, type.shape, asked.options.output_strides[j]});
+        };
+        for (ValueId output : request.outputs) give(static_cast<size_t>(output));
+        for (size_t j = graph(leaves, sizes).outputs().size(); j < results.size(); ++j) give(j);
+        for (ValueId output : mode.keep.shared) give(static_cast<size_t>(output));
+        asked = asked_backward(leaves, given, sizes, mode, request);
     }
     cuda::Target target;
     target.arch = arch;
-    if (multiprocessors > 0) target.multiprocessors = multiprocessors;
     if (arch < 90) target.shared_bytes = arch == 80 || arch == 87 ? 163 * 1024 : 99 * 1024;
     kernels_->keep_off_disk();
-    return emit::stated(plan(graph, machine_for(Engine::cuda)), options, target, *kernels_);
+    return emit::stated(plan(asked.graph, machine_for(Engine::cuda)), asked.options, target, *kernels_);
 }
 
 }  // namespace transfuse

@@ -51,8 +51,8 @@ TEST(CudaStated, DenseKernelsThatSpillArePassedOver) {
     EXPECT_GT(cuda::resources_in(cuda::compiled(source, 90)->log, source.entry).spill_bytes, 512)
         << "else this test asks nothing";
     Program program(gated);
-    const std::string told = program.stated(views({{2, 128, 20, 20, 20}, {128, 24, 3, 3, 3}}), {},
-                                            mode(Fp32Precision::tf32, true), 90, 0, {});
+    const std::string told =
+        program.stated(views({{2, 128, 20, 20, 20}, {128, 24, 3, 3, 3}}), {}, mode(Fp32Precision::tf32, true), 90, {});
     EXPECT_NE(told.find("\"compiled\":true"), std::string::npos);
     EXPECT_NE(told.find("\"entry\":\"transfuse_dense\""), std::string::npos);
     EXPECT_EQ(told.find(dense->launch.note.str()), std::string::npos);
@@ -69,8 +69,8 @@ TEST(CudaStated, GradientsTakeWhatForwardKeeps) {
     const auto leaves = views({{2, 8, 16, 16}, {8, 4, 3, 3}});
     CallMode asked = mode(Fp32Precision::strict, false);
     asked.keep.gradient = {.outputs = {0}, .wrt = {1}};
-    const std::string forward = program.stated(leaves, {}, asked, 90, 0, {});
-    const std::string backward = program.stated(leaves, {}, asked, 90, 0, {.outputs = {0}, .wrt = {1}});
+    const std::string forward = program.stated(leaves, {}, asked, 90, {});
+    const std::string backward = program.stated(leaves, {}, asked, 90, {.outputs = {0}, .wrt = {1}});
     const auto list = [](const std::string& told, const std::string& key) {
         const size_t begin = told.find("\"" + key + "\":");
         return told.substr(begin, told.find("]]]", begin) - begin);

@@ -14,9 +14,9 @@ from transfuse import problem
 from transfuse.emit import captured, cpu, cuda, model_class
 from transfuse.emit.captured import Way
 from transfuse.emit.model_class import Method, Part
-from transfuse.emit.source import clashes, reference, undefined
+from transfuse.emit.source import Reference, clashes, reference, undefined
 from transfuse.native import library
-from transfuse.problem import ProblemError
+from transfuse.problem import Problem, ProblemError
 
 DTYPES = ("float32", "float16", "bfloat16")
 PRECISIONS = ("tf32", "strict")
@@ -40,12 +40,20 @@ class File:
     notes: list[str]  # what it is for and what it leaves to PyTorch's operators, as its header says it
 
 
-def emit(path, request: Request | None = None) -> File:
-    request = request or Request()
+@dataclass
+class Taken:
+    """A reference file taken apart, and the model in every mode, dtype and size."""
+
+    problem: Problem
+    reference: Reference
+    methods: list[Method]
+    ways: list[tuple[Way, Method]]
+
+
+def taken(path, request: Request) -> Taken:
     found = problem.load(path)
     ref = reference(found)
-    inputs = captured.inputs_of(found)
-    sizes = captured.sizes_of(found, inputs, list(request.sizes))
+    sizes = captured.sizes_of(found, captured.inputs_of(found), list(request.sizes))
     ways = [
         way
         for dtype in request.dtypes
@@ -54,13 +62,18 @@ def emit(path, request: Request | None = None) -> File:
     ]
     for way in ways:
         captured.record(way)
-    methods, of = _methods(ref, ways, request.device)
+    return Taken(found, ref, *_methods(ref, ways, request.device))
+
+
+def emit(path, request: Request | None = None) -> File:
+    request = request or Request()
+    model = taken(path, request)
     writer = cpu if request.device == "cpu" else cuda
-    text, notes = writer.write(found, ref, methods, of, request)
+    text, notes = writer.write(model.problem, model.reference, model.methods, model.ways, request)
     if missing := undefined(text):
-        raise ProblemError(f"{found.path}: {missing[0]} cannot be carried over into a file")
-    if twice := clashes(ref.helpers, text):
-        raise ProblemError(f"{found.path}: {twice[0]!r} is a name that files use themselves: give it another one there")
+        raise ProblemError(f"{path}: {missing[0]} cannot be carried over into a file")
+    if twice := clashes(model.reference.helpers, text):
+        raise ProblemError(f"{path}: {twice[0]!r} is a name that files use themselves: give it another one there")
     return File(text, notes)
 
 

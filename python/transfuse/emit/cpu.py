@@ -164,19 +164,18 @@ def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[
             for call in way.calls[region.name]:
                 text = _text_at(region, call)
                 given = tuple((library.DTYPES[t.dtype], tuple(t.shape), tuple(t.stride())) for t in call.leaves)
-                kinds = {"inference": (None, None), "training": (None, None)}
+                plan = None
                 try:
                     lines = "\n".join(f"    {line}" for line in Printer(region, text, names).lines)
                     body = f"({', '.join(names)}):\n{lines}\n"
                     if (part.name, body) not in bodies:
                         bodies[part.name, body] = f"{part.name}_{len(bodies) + 1}" if bodies else part.name
                         functions.append(f"def {bodies[part.name, body]}_rewritten{body}")
-                    name = bodies[part.name, body]
-                    kinds = dict.fromkeys(kinds, (name, name))
-                    plans[name] = [launches.DTYPES[kind.partition("[")[0]] for kind in library.infer(text)]
+                    plan = bodies[part.name, body]
+                    plans[plan] = [launches.DTYPES[kind.partition("[")[0]] for kind in library.infer(text)]
                 except Unsaid as error:
                     left[part.name] = f"{part.name} (its {error} is not written for CPUs)"
-                entries[part.name, given] = (part.name, given, kinds)
+                entries[part.name, given] = (part.name, given, {("inference",): (plan, plan)})
     if not functions:
         raise ProblemError(f"{found.path}: PyTorch's operators would compute all of it: {'; '.join(left.values())}")
     parts = [part for method in methods for part in method.parts]
@@ -184,8 +183,6 @@ def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[
     regions = [function(part) for part in parts]
     text = "\n".join(regions) + "\n".join(line for m in methods for line in m.lines)
     table = "\n".join([f'    "{name}": ({name}_rewritten, [{", ".join(dtypes)}]),' for name, dtypes in plans.items()])
-    everything = {part.name: [*range(part.region.leaf_count)] for part in parts}
-    saved = "\n".join(f'    "{name}": {leaves},' for name, leaves in everything.items())
     sections = [
         header(found.path.name, parts, notes, "cpu"),
         IMPORTS + (ref.imports + "\n" if ref.imports else ""),
@@ -196,7 +193,7 @@ def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[
         *functions,
         "# Of each: the function, and the dtypes of its results.\nPLANS = {\n" + table + "\n}",
         launches.calls(list(entries.values())),
-        f"# The tensors of each region that its gradients read.\nSAVED = {{\n{saved}\n}}\nGRADIENTS = {{}}",
+        "# No gradient has a plan.\nSAVED, GRADIENTS = {}, {}",
         "# The model's regions in PyTorch's operators, which gradients are made of.",
         *regions,
         regions_table(parts),

@@ -39,14 +39,13 @@ def elsewhere(device):
 
 def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[Way, Method]], request):
     programs = Programs(request.arch, list(request.precisions), request.gradients)
-    entries = []  # (region's name, what it is called with, plans by kind)
+    entries = {}  # (region's name, what it is called with) → the same, and plans by kind
     for way, method in of:
         for part in method.parts:
             region = next(r for r in way.cut.regions if r.name == part.region.name)
-            for at in programs.of(way, region, part.name):
-                given = launches.given_of(programs, at["kinds"])
-                entries.append((part.name, given, at["kinds"]))
-    entries = list({(name, given): (name, given, kinds) for name, given, kinds in entries}.values())
+            for given, kinds in programs.of(way, region, part.name):
+                entries[part.name, given] = part.name, given, kinds
+    entries = [*entries.values()]
     parts = [part for method in methods for part in method.parts]
     notes = _notes(programs, of, request)
     regions = [function(part) for part in parts]
@@ -65,7 +64,7 @@ def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[
         elsewhere,
         launches.plans(programs),
         launches.calls(entries),
-        _gradients(programs, parts, entries),
+        _gradients(programs, entries),
         "# The model's regions in PyTorch's operators: what is asked how PyTorch multiplies, and differentiated twice.",
         *regions,
         regions_table(parts),
@@ -79,22 +78,26 @@ def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[
     return "\n\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n", notes
 
 
-def _gradients(programs: Programs, parts, entries) -> str:
+def _gradients(programs: Programs, entries) -> str:
     """What forward keeps for plans of gradients, and how these take the gradients of results."""
     named = {name: plan for plan, name in programs.plans.items()}
-    saved: dict[str, set] = {part.name: set() for part in parts}
+    saved: dict[tuple, set] = {}
     strides = {}
     for name, given, kinds in entries:
-        part = next(p for p in parts if p.name == name)
-        for kind, plans in kinds.items():
-            for plan in (named[p] for p in plans if p is not None and isinstance(kind, tuple)):
-                saved[name] |= {i for i in plan.reads if i < len(given)}
-                behind = plan.given[len(given) : len(given) + len(part.flows)]
-                strides[programs.plans[plan]] = [s for _, _, s in behind]
-        if not any(isinstance(kind, tuple) for kind in kinds):
-            saved[name] |= {*range(len(given))}
-    lines = ["# The tensors of each region that its gradients read.", "SAVED = {"]
-    lines += [f'    "{name}": {sorted(leaves)!r},' for name, leaves in saved.items()]
+        for (kind, *leaves), plans in kinds.items():
+            for plan in (p for p in plans if p is not None and kind == "gradients"):
+                _, flows = programs.kept[name, tuple(leaves)]
+                reads = {i for i in named[plan].reads if i < len(given)}
+                saved.setdefault((name, *leaves), set()).update(reads)
+                strides[plan] = [s for _, _, s in named[plan].given[len(given) : len(given) + len(flows)]]
+    lines = [
+        "# Of each region, by the leaves whose gradients are wanted: leaves and results that these are computed from, and results that",
+        "# have gradients.",
+        "SAVED = {",
+    ]
+    for key, leaves in saved.items():
+        shared, flows = programs.kept[key[0], key[1:]]
+        lines.append(f"    {key!r}: ({sorted(leaves)}, {shared}, {flows}),".replace("'", '"'))
     lines += ["}", "# Of each plan for gradients: the strides in which it takes those of results.", "GRADIENTS = {"]
     lines += [f'    "{plan}": {told!r},' for plan, told in strides.items()]
     return "\n".join([*lines, "}"])

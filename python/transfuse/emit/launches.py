@@ -38,7 +38,7 @@ def calls(entries: list[tuple]) -> str:
     """Of each region and size: what it is called with, and its plans. entries: (name, given, kinds)."""
     lines = [
         "# Of each call of a region: its tensors (dtype, shape, strides), and the plans of each kind, with TF32 and in full fp32.",
-        "# Kinds: calls without gradients, with them, and the gradients of the tensors named.",
+        "# Kinds: calls without gradients, calls that keep what those of some tensors need, and these gradients.",
         "CALLS = [",
     ]
     for name, given, kinds in entries:
@@ -47,13 +47,6 @@ def calls(entries: list[tuple]) -> str:
             lines.append(f"        {kind!r}: ({tf32!r}, {strict!r}),".replace("'", '"'))
         lines.append("    }),")
     return "\n".join([*lines, "]"])
-
-
-def given_of(programs: Programs, kinds: dict) -> tuple:
-    """What the call without gradients takes."""
-    names = {name: plan for plan, name in programs.plans.items()}
-    tf32, strict = kinds["inference"]
-    return names[strict or tf32].given
 
 
 def _typed(entry: tuple) -> str:

@@ -14,6 +14,7 @@ from transfuse.problem import ProblemError
 from transfuse.run.region import Region
 
 TENSOR_CORES = "transfuse_dense"  # kernels of this name are written for one architecture
+LEAST = 86  # of those since sm_80 the one whose blocks have least shared memory
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,9 @@ class Programs:
     gradients: bool
     kernels: Kernels = field(default_factory=Kernels)
     plans: dict[Plan, str] = field(default_factory=dict)  # → name
+    # (region, leaves that want gradients) → results that these read, results they are gradients of
+    kept: dict[tuple, tuple] = field(default_factory=dict)
+    stated: dict[tuple, list] = field(default_factory=dict)  # (region, its calls) → plans by kind
     left: list[str] = field(default_factory=list)  # what is left to PyTorch's operators, in sentences
     checked: bool = True  # a compiler was there to say which kernels spill
     portable: bool = True  # every plan is the same on the architectures since sm_80
@@ -90,53 +94,65 @@ class Programs:
             self.plans[plan] = next(n for n in numbered if n not in taken)
         return self.plans[plan]
 
-    def of(self, way: Way, region: Region, name: str) -> list[dict]:
-        """Of each size: the call's leaves, and by kind the plan for TF32 and the one for full fp32 (of other dtypes both are one)."""
-        with library.alone(region.text) as handle:
-            return [self._at(way, region, name, call, handle) for call in way.calls[region.name]]
+    def of(self, way: Way, region: Region, name: str) -> list[tuple[tuple, dict]]:
+        """Of each size: what the region is called with, and by kind the plan for TF32 and the one for full fp32 (of other dtypes both
+        are one). Train and eval mode may have one region, and the same calls."""
+        calls = way.calls[region.name]
+        given = [tuple((library.DTYPES[t.dtype], tuple(t.shape), tuple(t.stride())) for t in call.leaves) for call in calls]
+        key = (name, *given)
+        if key not in self.stated:
+            with library.alone(region.text) as handle:
+                self.stated[key] = [self._at(way, region, name, call, handle) for call in calls]
+        return list(zip(given, self.stated[key]))
 
-    def _at(self, way: Way, region: Region, name: str, call, handle) -> dict:
-        ask = lambda words: self._stated(handle, call, words)  # noqa: E731
-        kinds: dict[object, tuple] = {"inference": self._both(way, ask, "inference", name)}
-        wanted = wants(way, region) if self.gradients else []
-        outputs = ",".join(str(i) for i, reached in enumerate(region.reach) if reached)
-        listed = lambda leaves: f"{outputs}:{','.join(map(str, sorted(leaves)))}"  # noqa: E731
-        keep = f"keep={listed(set().union(*wanted))}"
-        if wanted:
-            kinds["training"] = self._both(way, ask, keep, f"{name}_training")
-        for leaves in wanted:
-            words = f"{keep} gradient={listed(leaves)}"
+    def _at(self, way: Way, region: Region, name: str, call, handle) -> dict[tuple, tuple]:
+        ask = lambda words: self._stated(region, handle, call, words)  # noqa: E731
+        kinds: dict[tuple, tuple] = {("inference",): self._both(way, ask, "inference", name)}
+        for leaves in wants(way, region) if self.gradients else []:
+            wanted = tuple([i in leaves for i in range(region.leaf_count)])
+            keep, shared, _ = region.program.kept(wanted, call.leaves, call.sizes)
+            flows = keep[1 : 1 + keep[0]]
+            self.kept[name, leaves] = shared, flows
+            words = f"keep={_listed(keep)}"
+            gradients = f"{words} gradient={_listed(flows)}:{_listed(leaves)}"
             try:
-                kinds[leaves] = self._both(way, ask, words, f"{name}_gradients")
+                both = self._both(way, ask, words, f"{name}_training"), self._both(way, ask, gradients, f"{name}_gradients")
             except library.CompileError as error:
                 self.left.append(f"gradients of {name} ({str(error).splitlines()[0]})")
-        return {"call": call, "kinds": kinds}
+            else:
+                kinds[("training", *leaves)], kinds[("gradients", *leaves)] = both
+        return kinds
 
     def _both(self, way: Way, ask, words: str, name: str) -> tuple:
         if way.dtype != torch.float32:
             plan = self.add(ask(words), f"{name}_{str(way.dtype).removeprefix('torch.')}")
             return plan, plan
-        told = {p: ask(f"{words} tf32" if p == "tf32" else words) for p in self.precisions}
+        told = {p: ask(f"tf32 {words}" if p == "tf32" else words) for p in self.precisions}
         one = len({repr(t) for t in told.values()}) == 1
         plans = {p: self.add(t, name if one else f"{name}_{p}") for p, t in told.items()}
         return plans.get("tf32"), plans.get("strict")
 
-    def _stated(self, handle, call, words: str) -> dict:
-        """A program of its own for each kind of call: which sizes it has met decides its kernels."""
-        ask = lambda words: library.stated(handle(words), call.leaves, call.sizes, words)  # noqa: E731
+    def _stated(self, region: Region, handle, call, words: str) -> dict:
+        """A program of its own for each kind of call and its gradients: what it has met decides its kernels."""
+        held = handle(words.partition("gradient=")[0])
+        if "tf32" in words and region.linear:
+            words += f" products={library.products(held, region.strict) >> 16}"
+        ask = lambda arch: library.stated(held, call.leaves, call.sizes, f"{words} arch={arch}")  # noqa: E731
         try:
-            stated = ask(f"{words} arch={self.arch}")
+            stated = ask(self.arch)
         except library.CompileError as error:
-            if "gradient=" in words:
+            if "keep=" in words:
                 raise
             raise ProblemError(f"the engine cannot compile the model: {error}") from error
         # What does not depend on the architecture is the same on all of them.
         if self.portable:
             cores = any(source["entry"] == TENSOR_CORES for source in stated["sources"])
-            self.portable = (
-                not cores and self.arch >= 80 and stated == ask(f"{words} arch={80 if self.arch > 80 else 90}")
-            )
+            self.portable = not cores and self.arch >= 80 and stated == ask(LEAST if self.arch != LEAST else 90)
         return stated
+
+
+def _listed(numbers) -> str:
+    return ",".join(map(str, numbers))
 
 
 def _frozen(value):

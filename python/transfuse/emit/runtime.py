@@ -67,7 +67,7 @@ def compute(name, leaves, sizes=()):
         return REGIONS[name][0](*leaves, *sizes)
     if torch.is_grad_enabled() and any([t.requires_grad for t in leaves]):
         return differentiable(call, sizes, *leaves)
-    plan = plan_of(call, "inference", leaves, sizes)
+    plan = plan_of(call, ("inference",), leaves, sizes)
     return call.written(*leaves, *sizes) if plan is None else run(plan, leaves)[: call.outputs]
 
 
@@ -75,14 +75,17 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call, sizes, *leaves):
         ctx.call, ctx.sizes, wanted = call, sizes, tuple([i for i, need in enumerate(ctx.needs_input_grad[2:]) if need])
-        plan = plan_of(call, "training", leaves, sizes, wanted)
+        plan = plan_of(call, ("training", *wanted), leaves, sizes)
         results = call.written(*leaves, *sizes) if plan is None else run(plan, leaves)
+        ctx.ours, everything = plan is not None, ([*range(len(leaves))], [], call.flows)
+        read, shared, ctx.flows = SAVED.get((call.name, *wanted), everything) if ctx.ours else everything
         # What no plan for gradients reads may change meanwhile, as a bias may in PyTorch.
-        ctx.save_for_backward(*[t if i in SAVED[call.name] else None for i, t in enumerate(leaves)], *results[call.outputs :])
-        ctx.others = [(None, 0) if i in SAVED[call.name] else (t, t._version) for i, t in enumerate(leaves)]
+        kept = [*results[call.outputs :], *[results[i] for i in shared]]
+        ctx.save_for_backward(*[t if i in read else None for i, t in enumerate(leaves)], *kept)
+        ctx.others = [(None, 0) if i in read else (t, t._version) for i, t in enumerate(leaves)]
         ctx.set_materialize_grads(False)
-        results, ctx.ours = results[: call.outputs], plan is not None
-        ctx.mark_non_differentiable(*[y for i, y in enumerate(results) if i not in call.flows])
+        results = results[: call.outputs]
+        ctx.mark_non_differentiable(*[y for i, y in enumerate(results) if i not in ctx.flows])
         return tuple(results)
 
     @staticmethod
@@ -90,14 +93,14 @@ class Differentiable(torch.autograd.Function):
         call, needed, count = ctx.call, ctx.needs_input_grad[2:], len(ctx.others)
         saved = ctx.saved_tensors
         leaves, kept = [other if t is None else t for t, (other, _) in zip(saved, ctx.others)], saved[count:]
-        given, wanted = [gradients[i] for i in call.flows], tuple([i for i, need in enumerate(needed) if need])
+        given, wanted = [gradients[i] for i in ctx.flows], [i for i, need in enumerate(needed) if need]
         plan = None
         if torch.is_grad_enabled():
             left(f"a gradient of {call.name} that is to be differentiated again")
         elif any([g is None or torch._C._functorch.is_legacy_batchedtensor(g) for g in given]):
             left(f"gradients of {call.name} for some of its results, or many at once")
         elif ctx.ours:
-            plan = plan_of(call, wanted, leaves, ctx.sizes, wanted)
+            plan = plan_of(call, ("gradients", *wanted), leaves, ctx.sizes)
         if plan is None:
             if any([t is not None and t._version != version for t, version in ctx.others]):
                 raise RuntimeError("a tensor that PyTorch's operators need for this gradient has been modified by an inplace operation")
@@ -245,22 +248,23 @@ def rounds(call, leaves, sizes, wanted, plan):
     return forward, forward and bool(seen.backward) and all(seen.backward)
 
 
-def plan_of(call, kind, leaves, sizes, wanted=()):
+def plan_of(call, kind, leaves, sizes):
     """The plan that multiplies as PyTorch does; None where the file has none."""
     tf32, strict = call.kinds.get(kind, (None, None))
     if tf32 == strict:
         if tf32 is None:
             left(f"{call.name} has no kernels for the gradients that are wanted here")
         return tf32
-    plan = strict
+    plan, (what, *wanted) = strict, kind
     if allows_tf32() and leaves[0].dtype == torch.float32:
-        if wanted not in call.rounds:
-            forward = call.kinds["training" if wanted else "inference"]
+        found = call.rounds.get(kind[1:])
+        if found is None:
+            forward = call.kinds[("training" if wanted else "inference", *wanted)]
             with contextlib.suppress(torch.OutOfMemoryError):  # where there is no memory to ask the switches decide
-                call.rounds[wanted] = rounds(call, leaves, sizes, wanted, forward[0] or forward[1])
-        plan = tf32 if (call.rounds.get(wanted) or (True, True))[isinstance(kind, tuple)] else strict
-        if call.rounds.get(wanted) is None:
-            call.rounds.pop(wanted, None)
+                found = rounds(call, leaves, sizes, wanted, forward[0] or forward[1])
+            if found is not None:
+                call.rounds[kind[1:]] = found
+        plan = tf32 if (found or (True, True))[what == "gradients"] else strict
     if plan is None:
         left(f"{call.name} has no kernels for {'full fp32' if strict is None else 'TF32'}")
     return plan

@@ -92,7 +92,7 @@ class Region:
         # Leaves that no gradient flows to have no place in autograd's graph: what they come from is not to be asked for one.
         self.unreached = set(range(self.leaf_count)).difference(*self.reach)
         parameters = set(range(self.leaf_count)).difference(self.inputs)
-        self.in_full = library.products(self.handle, self._strict()) if self.linear else 0
+        self.in_full = library.products(self.handle, self.strict) if self.linear else 0
         self.frozen = Frozen(self.handle, parameters) if self.options.freeze else None
         self._ready: weakref.WeakSet[Ready] = weakref.WeakSet()
         self.on_cuda = False
@@ -150,7 +150,8 @@ class Region:
                 mode |= self.in_full
         return mode
 
-    def _strict(self) -> list[int]:
+    @property
+    def strict(self) -> list[int]:
         """Of each leaf which products are strict where TF32 is allowed: those of linear layers, which PyTorch multiplies as matrices,
         by another switch, whose default is full fp32."""
         return [7 if leaf in self.linear else 0 for leaf in range(self.leaf_count)]
@@ -341,7 +342,7 @@ class Region:
         forward = any([rounds for rounds, *_ in found])
         backward = any([any(rounds) for _, *rounds in found])
         mode &= ~(0 if forward else library.TF32) & ~(0 if backward else library.TF32_BACKWARD)
-        mode, strict = library.without_exceptions(mode), self._strict()
+        mode, strict = library.without_exceptions(mode), self.strict
         for weight, rounds in zip(self.weights, found):
             for leaf in weight:
                 strict[leaf] |= sum([1 << i for i, does in enumerate(rounds) if not does])
