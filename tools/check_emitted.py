@@ -1,8 +1,9 @@
-"""Emits models and checks every file in a process of its own (`transfuse emit --check`), several at a time; prints a short table.
+"""Emits models and checks every file in a process of its own, several at a time; prints a short table.
 
-    python tools/check_emitted.py [--parallel 4] [--limit 600] [--device cuda] [--seeds 1] [--out FOLDER] [NAME …]
+    python tools/check_emitted.py [--launches] [--parallel 4] [--limit 600] [--device cuda] [--seeds 1] [--out FOLDER] [NAME …]
 
-Names are of bench/models and bench/further; default: all of them. Files and logs stay in the folder."""
+`transfuse emit --check` compares what files compute, on their device. --launches compares, without a GPU, what they launch with what
+`optimize` does (tools/launches). Names are of bench/models and bench/further; default: all of them. Files and logs stay in the folder."""
 
 import argparse
 import os
@@ -21,42 +22,36 @@ def known() -> dict[str, Path]:
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.py"))}
 
 
-def checked(name: str, path: Path, options) -> tuple[str, str, str]:
-    """A name, a verdict, and what the check said of times."""
-    file, log = Path(options.out) / f"{name}.py", Path(options.out) / f"{name}.log"
-    command = [
-        sys.executable,
-        "-m",
-        "transfuse",
-        "emit",
-        str(path),
-        "-o",
-        str(file),
-        "--check",
-        "--device",
-        options.device,
-    ]
-    command += ["--seeds", str(options.seeds), *options.emit]
-    own = {"PYTHONPATH": str(root / "python"), "TORCH_EXTENSIONS_DIR": str(Path(options.out).resolve() / "extensions")}
+def checked(name: str, path: Path, options) -> tuple[str, bool, str]:
+    """A name, whether all is right, and what was said."""
+    out = Path(options.out)
+    log = out / f"{name}.log"
+    if options.launches:
+        command = [root / "tools" / "launches" / "launches.py", path, "--out", out]
+    else:
+        command = ["-m", "transfuse", "emit", path, "-o", out / f"{name}.py", "--check", "--device", options.device]
+        command += ["--seeds", options.seeds]
+    own = {"PYTHONPATH": str(root / "python"), "TORCH_EXTENSIONS_DIR": str(out.resolve() / "extensions")}
     start = time.monotonic()
     with open(log, "w") as said:
         try:
             code = subprocess.run(
-                command, stdout=said, stderr=subprocess.STDOUT, env=os.environ | own, timeout=options.limit
-            ).returncode
+                [sys.executable, *map(str, command), *options.emit], stdout=said, stderr=subprocess.STDOUT,
+                env=os.environ | own, timeout=options.limit,
+            ).returncode  # fmt: skip
         except subprocess.TimeoutExpired:
-            return name, f"not done in {options.limit:.0f} s", ""
+            return name, False, f"not done in {options.limit:.0f} s"
     text = log.read_text()
-    times = re.findall(r"^(train|eval): ([\d.]+) ms, PyTorch ([\d.]+) ms, ([\d.]+) times", text, re.M)
-    lines = re.search(r": (\d+) lines$", text, re.M)
-    wrong = re.findall(r"^(.*?) .*(?:WRONG|other parameters)$", text, re.M)
     last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
-    verdict = (
-        "right" if code == 0 else f"WRONG: {', '.join(dict.fromkeys(wrong))}" if wrong else f"failed: {last[:120]}"
-    )
+    if options.launches:
+        return name, code == 0, last.removeprefix(name).strip()[:200]
+    wrong = re.findall(r"^(.*?) .*(?:WRONG|other parameters)$", text, re.M)
+    if code:
+        return name, False, f"WRONG: {', '.join(dict.fromkeys(wrong))}" if wrong else f"failed: {last[:120]}"
+    times = re.findall(r"^(train|eval): ([\d.]+) ms, PyTorch ([\d.]+) ms, ([\d.]+) times", text, re.M)
     told = [f"{mode} {mine} ms ({times_}x)" for mode, mine, _, times_ in times]
-    size = f"{lines[1]} lines, " if lines else ""
-    return name, verdict, f"{'  '.join(told)}  [{size}{time.monotonic() - start:.0f} s]"
+    lines = re.search(r": (\d+) lines$", text, re.M)
+    return name, True, f"right  {'  '.join(told)}  [{lines[1]} lines, {time.monotonic() - start:.0f} s]"
 
 
 def main() -> int:
@@ -64,6 +59,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--parallel", type=int, default=4, help="files at a time")
     parser.add_argument("--limit", type=float, default=600, help="seconds a file may take")
+    parser.add_argument(
+        "--launches", action="store_true", help="compares what is launched with `optimize`'s, without a GPU"
+    )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--out", default="out/emitted")
@@ -76,9 +74,9 @@ def main() -> int:
     Path(options.out).mkdir(parents=True, exist_ok=True)
     wrong = []
     with ThreadPoolExecutor(options.parallel) as pool:
-        for name, verdict, told in pool.map(lambda item: checked(*item, options), chosen.items()):
-            print(f"{name:<10} {verdict:<10} {told}", flush=True)
-            wrong += [name] if verdict != "right" else []
+        for name, right, told in pool.map(lambda item: checked(*item, options), chosen.items()):
+            print(f"{name:<10} {told}", flush=True)
+            wrong += [name] * (not right)
     print(f"{len(chosen) - len(wrong)} of {len(chosen)} right" + (f"; not {', '.join(wrong)}" if wrong else ""))
     return 1 if wrong else 0
 

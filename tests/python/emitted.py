@@ -2,7 +2,6 @@
 block are fibers and tensor cores, barriers and bulk copies are functions, and launched as the file's plans say."""
 
 import ctypes
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -121,14 +120,6 @@ def emulated(text: str, folder, tf32: bool = True) -> tuple[dict, Emulated]:
     return space, run
 
 
-def device_code(text: str) -> dict[str, tuple]:
-    return namespace(text)["KERNELS"]
-
-
 def deviation(found: torch.Tensor, truth: torch.Tensor) -> float:
     """The root of the mean square, relative to the truth's."""
     return ((found.double() - truth).square().mean().sqrt() / truth.square().mean().sqrt()).item()
-
-
-def words_of(text: str) -> set[str]:
-    return {*re.findall(r"\w+", text)}

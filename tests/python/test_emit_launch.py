@@ -22,37 +22,6 @@ class Model(nn.Module):
 def get_inputs(): return [torch.rand(8, 64, 32, 64)]
 def get_init_inputs(): return []
 """
-# Writes down what it is asked for; FAILS names the function that fails.
-DRIVER = r"""
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-static int said(const char* name) { const char* f = getenv("FAILS"); return f && !strcmp(f, name) ? 700 : 0; }
-extern "C" {
-struct Launch { unsigned grid[3], block[3], shared; void* stream; void* attributes; unsigned count; };
-int cuInit(unsigned) { return said("cuInit"); }
-int cuGetErrorName(int, const char** n) { *n = "CUDA_ERROR_SAMPLE"; return 0; }
-int cuGetErrorString(int, const char** n) { *n = "as in a test"; return 0; }
-int cuGetExportTable(const void** t, const void*) { *t = nullptr; return 500; }
-int cuDeviceGet(int* d, int i) { *d = i; return said("cuDeviceGet"); }
-int cuDevicePrimaryCtxRetain(void** c, int) { *c = (void*)8; return 0; }
-int cuCtxGetCurrent(void** c) { *c = nullptr; return 0; }
-int cuCtxSetCurrent(void*) { return 0; }
-int cuModuleLoadData(void** m, const void* d) { *m = (void*)d; return memcmp(d, "\177ELF", 4) ? 200 : said("cuModuleLoadData"); }
-int cuModuleGetFunction(void** f, void*, const char* n) { *f = strdup(n); return 0; }
-int cuFuncSetAttribute(void* f, int a, int v) { printf("%s attribute %d = %d\n", (char*)f, a, v); return said("cuFuncSetAttribute"); }
-int cuLaunchKernelEx(const Launch* l, void* f, void**, void**) {
-    printf("%s %u %u %u early %u\n", (char*)f, l->grid[0], l->block[0], l->shared, l->count);
-    return said("cuLaunchKernelEx");
-}
-int cuTensorMapEncodeTiled(void* to, int, unsigned rank, void* at, const uint64_t*, const uint64_t*, const unsigned*,
-                           const unsigned*, int, int, int, int) {
-    printf("map of %d axes, %d %d\n", rank, (int)((uintptr_t)to % 64), (int)((uintptr_t)at % 16));
-    return said("cuTensorMapEncodeTiled");
-}
-}
-"""
 RUN = """
 import sys, torch
 space = {{"__name__": "emitted"}}
@@ -63,6 +32,9 @@ x = torch.zeros({shape})
 with torch.no_grad():
     assert space["ModelNew"]()(x).shape == {shape}
 space["ModelNew"]()(x).sum().backward()
+driver = __import__("ctypes").CDLL("libcuda.so.1")
+driver.launched.restype = __import__("ctypes").c_char_p
+print(driver.launched().decode())
 """
 FAILURES = "cuLaunchKernelEx cuFuncSetAttribute cuTensorMapEncodeTiled cuModuleLoadData"
 FAILING = f"""
@@ -90,8 +62,8 @@ def file(tmp_path_factory) -> tuple:
 def ran(file, tmp_path, more: str = "") -> subprocess.CompletedProcess:
     folder, script = file
     driver = tmp_path / "libcuda.so.1"
-    (tmp_path / "driver.cpp").write_text(DRIVER)
-    subprocess.run(["c++", "-w", "-shared", "-fPIC", tmp_path / "driver.cpp", "-o", driver], check=True)
+    source = root / "tools" / "launches" / "driver.cpp"
+    subprocess.run(["c++", "-std=c++20", "-w", "-shared", "-fPIC", source, "-o", driver], check=True)
     own = {"LD_LIBRARY_PATH": str(tmp_path), "TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "MAX_JOBS": "2"}
     return subprocess.run(
         [sys.executable, "-c", script + more], env=os.environ | own, capture_output=True, text=True, cwd=tmp_path
@@ -105,12 +77,9 @@ def test_plans_are_compiled_and_launched(file, tmp_path):
     if "libnvrtc" in told.stderr:
         pytest.skip("no NVRTC that a process finds by itself")
     assert told.returncode == 0, told.stderr
-    lines = told.stdout.splitlines()
-    assert any(line.startswith("transfuse_dense attribute 8 = ") for line in lines)
-    assert all(line.endswith("0 0") for line in lines if line.startswith("map of 5"))
-    dense = [line.split() for line in lines if line.startswith("transfuse_dense ") and "attribute" not in line]
+    dense = [line.split() for line in told.stdout.splitlines() if line.startswith("transfuse_dense ")]
     assert dense and all(
-        int(words[3]) > 48 << 10 and words[-1] == "1" for words in dense
+        int(words[words.index("shared") + 1]) > 48 << 10 and "6:" in words for words in dense
     )  # begins while weights are packed
     assert {path.suffix for path in (file[0] / "extensions").rglob("*")} >= {".cubin", ".so"}
     told = ran(file, tmp_path, FAILING)
