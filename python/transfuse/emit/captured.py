@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import warnings
 from dataclasses import dataclass, field
 
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx import Interpreter, Node
 
-from transfuse.capture.capture import Capture, capture
-from transfuse.cut.regions import Cut, cut, update_statistics
-from transfuse.options import Options
+from transfuse.capture.capture import Capture
+from transfuse.capture.questions import PATH
+from transfuse.cut.regions import Cut, update_statistics
+from transfuse.fallback import Warned
+from transfuse.optimize import optimize
 from transfuse.problem import Problem, ProblemError
 from transfuse.run.region import Region, RegionCall
 
@@ -35,6 +38,7 @@ class Way:
     capture: Capture
     cut: Cut
     model: torch.nn.Module
+    hooks: int  # on its parts
     inputs: list[list] = field(default_factory=list)  # of each size: tensors without memory, and other values
     calls: dict[str, list[Call]] = field(default_factory=dict)  # by region, one a size
 
@@ -42,7 +46,7 @@ class Way:
     def alike(self) -> tuple:
         """What two ways have in common that are computed by the same functions."""
         texts = [re.sub(r"= (input|param) \w+\[[^]]*\]", r"= \1", region.text) for region in self.cut.regions]
-        return tuple(texts), self.cut.graph_module.code, tuple(self.capture.sources)
+        return tuple(texts), self.capture.own_gradient, self.cut.graph_module.code, tuple(self.capture.sources)
 
 
 def inputs_of(problem: Problem) -> list:
@@ -114,22 +118,34 @@ def ways(problem: Problem, training: bool, dtype: torch.dtype, sizes: list[list]
 
 
 def _captured(problem: Problem, training: bool, dtype: torch.dtype, inputs: list) -> Way:
+    """As `optimize` takes it."""
     model = problem.model().to(dtype).train(training)
+    hooks = sum(map(_hooks, [*model.modules()][1:]))
     example = tuple(torch.empty_like(v, device="cpu") if isinstance(v, torch.Tensor) else v for v in inputs)
-    try:
-        found = capture(model, type(model), example, {}, True)
-    except Exception as error:  # of the model's own code
-        lines = str(error).strip().splitlines()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Warned)  # what it says is an error here
+        state = optimize(model, example, never_slower=False).__dict__["_transfuse"]
+    if not state.captures:
+        raise ProblemError(f"{problem.path}: {next(iter(state.failures), state.refused)}")
+    (entry,), *_ = state.captures.values()
+    found, result = entry.capture, entry.cut
+    if found.looks or any(path == PATH for path, _ in found.reads):
         raise ProblemError(
-            f"{problem.path}: the model cannot be captured: {lines[0] if lines else type(error).__name__}"
-        ) from error
-    result = cut(found.graph_module, found.parameter_names, Options())
+            f"{problem.path}: forward() asks whether gradients are wanted, or how tensors lie: a file is for one answer"
+        )
+    if found.literal or found.has_parts:
+        what = "computes sizes from tensors" if found.literal else "has parts that run as they are"
+        raise ProblemError(f"{problem.path}: the model {what}, which a file cannot hold")
     if not result.regions:
         reasons = sorted({line.reason for line in result.lines if line.reason})
         raise ProblemError(
             f"{problem.path}: nothing of the model can be taken ({'; '.join(reasons) or 'no convolution'})"
         )
-    return Way(training, dtype, found, result, model)
+    return Way(training, dtype, found, result, model, hooks)
+
+
+def _hooks(part: torch.nn.Module) -> int:
+    return len(part._forward_hooks) + len(part._forward_pre_hooks) + len(part._backward_hooks)
 
 
 def record(way: Way) -> None:

@@ -208,7 +208,15 @@ def write(found: Problem, ref: Reference, methods: list[Method], of: list[tuple[
 
 def _notes(of, request, left: list[str]) -> list[str]:
     shapes = shapes_of(of)
-    everything = ["other sizes, dtypes and layouts", "autocast", "other devices", "gradients", *left]
+    everything = [
+        "other sizes, dtypes and layouts",
+        "autocast",
+        "torch.compile",
+        "torch.func",
+        "other devices",
+        "gradients",
+        *left,
+    ]
     return [
         f"Kernels for inputs of {'; '.join(shapes)}, in {', '.join(request.dtypes)}, on CPUs.",
         f"PyTorch's operators compute everything else, with one warning: {'; '.join(everything)}.",

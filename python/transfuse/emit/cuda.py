@@ -112,7 +112,7 @@ def _notes(programs: Programs, of, request) -> list[str]:
         )
     where = "compute capability 8.0 or higher" if programs.portable else f"compute capability {programs.arch / 10}"
     said = [f"Kernels for inputs of {'; '.join(shapes)}, in {', '.join(arithmetic)}, on GPUs of {where}."]
-    left = ["other sizes, dtypes and layouts, autocast, other devices"]
+    left = ["other sizes, dtypes and layouts, autocast, torch.compile, torch.func, other devices"]
     left += [
         {"tf32": "TF32", "strict": "full fp32"}[p]
         for p in ("tf32", "strict")

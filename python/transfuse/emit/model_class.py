@@ -144,7 +144,11 @@ def served(problem: Problem, ref: Reference, ways: list[tuple[Way, Method]]) -> 
                     raise ProblemError(f"{problem.path}: get_inputs() gives nothing for {name!r} of forward")
                 key.append(_key(default))
             lines.append(f'    ({way.training}, {", ".join(key)}): "{method_.name}",')
-    return "\n".join([*dict.fromkeys(lines), "}"])
+    own = sorted({method_.name for way, method_ in ways if way.capture.own_gradient})
+    lines = [*dict.fromkeys(lines), "}"]
+    lines.append(f"OWN_GRADIENT = {own!r}  # methods that hold where no gradient is asked for")
+    lines.append(f"HOOKS = {ways[0][0].hooks}  # that the constructor gives to parts of the model")
+    return "\n".join(lines)
 
 
 def shapes_of(ways: list[tuple[Way, Method]]) -> list[str]:

@@ -98,7 +98,9 @@ class Programs:
         """Of each size: what the region is called with, and by kind the plan for TF32 and the one for full fp32 (of other dtypes both
         are one). Train and eval mode may have one region, and the same calls."""
         calls = way.calls[region.name]
-        given = [tuple((library.DTYPES[t.dtype], tuple(t.shape), tuple(t.stride())) for t in call.leaves) for call in calls]
+        given = [
+            tuple((library.DTYPES[t.dtype], tuple(t.shape), tuple(t.stride())) for t in call.leaves) for call in calls
+        ]
         key = (name, *given)
         if key not in self.stated:
             with library.alone(region.text) as handle:
@@ -108,7 +110,9 @@ class Programs:
     def _at(self, way: Way, region: Region, name: str, call, handle) -> dict[tuple, tuple]:
         ask = lambda words: self._stated(region, handle, call, words)  # noqa: E731
         kinds: dict[tuple, tuple] = {("inference",): self._both(way, ask, "inference", name)}
-        for leaves in wants(way, region) if self.gradients else []:
+        if self.gradients and way.capture.own_gradient:
+            self.left.append(f"gradients, as {way.capture.own_gradient.partition(':')[0]}")
+        for leaves in wants(way, region) if self.gradients and not way.capture.own_gradient else []:
             wanted = tuple([i in leaves for i in range(region.leaf_count)])
             keep, shared, _ = region.program.kept(wanted, call.leaves, call.sizes)
             flows = keep[1 : 1 + keep[0]]
@@ -116,7 +120,10 @@ class Programs:
             words = f"keep={_listed(keep)}"
             gradients = f"{words} gradient={_listed(flows)}:{_listed(leaves)}"
             try:
-                both = self._both(way, ask, words, f"{name}_training"), self._both(way, ask, gradients, f"{name}_gradients")
+                both = (
+                    self._both(way, ask, words, f"{name}_training"),
+                    self._both(way, ask, gradients, f"{name}_gradients"),
+                )
             except library.CompileError as error:
                 self.left.append(f"gradients of {name} ({str(error).splitlines()[0]})")
             else:

@@ -15,13 +15,24 @@ def left(why):
         warnings.warn(f"{FILE}: PyTorch's operators compute this: {why}", Left, stacklevel=4)
 
 
+def as_made(model):
+    """Whether its parts are in its own mode, and have no other hooks than those of the constructor."""
+    hooks = -HOOKS
+    for part in model.modules():
+        if part.training != model.training:
+            return False
+        if part is not model:
+            hooks += len(part._forward_hooks) + len(part._forward_pre_hooks) + len(part._backward_hooks)
+    return hooks == 0
+
+
 def served(model, *given):
     """The method that computes a call with kernels of this file; None where PyTorch's operators do."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling():
         return None
     tensors = [t for t in given if isinstance(t, torch.Tensor)]
     way = SERVED.get((model.training, *[(t.dtype, t.shape) if isinstance(t, torch.Tensor) else repr(t) for t in given]))
-    if not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
+    if torch._C._are_functorch_transforms_active() or not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
         left("an input is no plain tensor")
     elif torch.is_autocast_enabled(tensors[0].device.type):
         left("autocast is on")
@@ -30,6 +41,10 @@ def served(model, *given):
         left(f"{told} is none of the sizes and dtypes that the file has kernels for")
     elif why := elsewhere(tensors[0].device):
         left(why)
+    elif not as_made(model):
+        left("a part of the model has a mode of its own, or a hook")
+    elif way in OWN_GRADIENT and torch.is_grad_enabled():
+        left("forward() has a gradient of its own")
     else:
         return way
     return None
