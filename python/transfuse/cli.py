@@ -232,9 +232,15 @@ def _several(known: tuple[str, ...]):
         for word in text.split(","):
             if word not in known:
                 raise argparse.ArgumentTypeError(f"expected {', '.join(known)}, joined by commas, got {word!r}")
-        return tuple(text.split(","))
+        return tuple(dict.fromkeys(text.split(",")))
 
     return words
+
+
+def _architecture(text: str) -> int:
+    if not text.isdecimal() or not 80 <= int(text) < 130:
+        raise argparse.ArgumentTypeError(f"expected a compute capability from 80 (8.0) on, got {text!r}")
+    return int(text)
 
 
 def emit(words: list[str]) -> int:
@@ -260,10 +266,10 @@ def emit(words: list[str]) -> int:
         help="dtypes to have kernels for, joined by commas",
     )
     parser.add_argument(
-        "--precision", type=_several(emitter.PRECISIONS), default=emitter.PRECISIONS,
+        "--precision", type=_several(emitter.PRECISIONS),
         help="arithmetics of fp32 to have kernels for (default: tf32,strict)",
     )  # fmt: skip
-    parser.add_argument("--arch", type=_count, default=90, help="the GPU's compute capability, 90 for 9.0 (default)")
+    parser.add_argument("--arch", type=_architecture, help="the GPU's compute capability, 90 for 9.0 (default)")
     parser.add_argument("--no-gradients", action="store_true", help="no kernels for gradients")
     parser.add_argument(
         "--check", action="store_true",
@@ -277,9 +283,14 @@ def emit(words: list[str]) -> int:
         parser.error("--check needs a file to check: -o")
     if options.check:
         _present(options.device)
+    if options.device == "cpu" and (options.precision or options.arch):
+        parser.error("--precision and --arch are for CUDA")
+    if options.output and not os.path.isdir(os.path.dirname(options.output) or "."):
+        parser.error(f"-o {options.output}: there is no such folder")
     request = emitter.Request(
-        options.device, options.dtype, options.precision, tuple(options.sizes), options.arch, not options.no_gradients
-    )
+        options.device, options.dtype, options.precision or emitter.PRECISIONS, tuple(options.sizes), options.arch or 90,
+        not options.no_gradients,
+    )  # fmt: skip
     file = emitter.emit(options.file, request)
     for note in file.notes:
         print(note, file=sys.stderr)

@@ -210,7 +210,7 @@ def test_options_decide_what_a_file_has_kernels_for(tmp_path, capsys):
     space = namespace(new.read_text())
     given = {(given[0][0], given[0][1][0]) for _, given, _ in space["CALLS"]}
     assert given == {(d, n) for d in (torch.float32, torch.bfloat16) for n in (1, 2, 3)}
-    assert all(set(kinds) == {"inference"} and kinds["inference"][1] for _, _, kinds in space["CALLS"])
+    assert all(set(kinds) == {("inference",)} and kinds["inference",][1] for _, _, kinds in space["CALLS"])
     assert all(f"# {line}" in new.read_text() for line in said.splitlines() if len(line) < 130)
     for words in (["--sizes", "0x4x8x8"], ["--sizes", "4x8x8"], ["--sizes", "2x4x8xn"]):
         assert main(["emit", str(tmp_path / "problem.py"), *words]) == 2
