@@ -83,14 +83,12 @@ Launch RowSumsWriter::write() {
     KernelText kernel(s_, places_, vector_);
     begin(kernel);
     write_body();
-    Launch launch =
-        kernel.launch(entry_, ceil_div(outer_count(), planes_) * chunks_, threads,
-                      "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) + " x " +
-                          number(bytes(storage_)) + " B loads, " + number(planes_) + " planes a block, " +
-                          number(chunks_) + " chunks, " + number(planes_ * chunk_row_count()) + " of " + number(room_) +
-                          " rows kept",  // emit reads this
-
-                      "", any_size() && !long_rows_ && inner_boxes() <= 4 ? 8 : 0);
+    Launch launch = kernel.launch(entry_, ceil_div(outer_count(), planes_) * chunks_, threads,
+                                  "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) +
+                                      " x " + number(bytes(storage_)) + " B loads, " + number(planes_) +
+                                      " planes a block, " + number(chunks_) + " chunks, " +
+                                      number(planes_ * chunk_row_count()) + " of " + number(room_) + " rows kept",
+                                  "", any_size() && !long_rows_ && inner_boxes() <= 4 ? 8 : 0);
     if (any_size()) launch.shared_bytes = static_cast<uint32_t>(8 * inner_boxes() * room_);
     return launch;
 }
