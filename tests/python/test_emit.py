@@ -206,7 +206,7 @@ def test_options_decide_what_a_file_has_kernels_for(tmp_path, capsys):
                  "--sizes", "1..3x4x8x8", "--no-gradients"]) == 0  # fmt: skip
     said = capsys.readouterr().err
     assert "2x4x8x8; 3x4x8x8; 1x4x8x8" in said and "float32 (full fp32), bfloat16" in said
-    assert "; TF32; second derivatives; gradients." in said
+    assert "; TF32; second derivatives; gradients." in said and "some parameters" not in said
     space = namespace(new.read_text())
     given = {(given[0][0], given[0][1][0]) for _, given, _ in space["CALLS"]}
     assert given == {(d, n) for d in (torch.float32, torch.bfloat16) for n in (1, 2, 3)}
@@ -215,6 +215,25 @@ def test_options_decide_what_a_file_has_kernels_for(tmp_path, capsys):
     for words in (["--sizes", "0x4x8x8"], ["--sizes", "4x8x8"], ["--sizes", "2x4x8xn"]):
         assert main(["emit", str(tmp_path / "problem.py"), *words]) == 2
         assert "--sizes" in capsys.readouterr().err
+
+
+BAD_OPTIONS = {
+    "--arch 75": "expected a compute capability from 80",
+    "--dtype float64": "expected float32, float16, bfloat16",
+    "--precision tf32,": "expected tf32, strict, joined by commas, got ''",
+    "--device cpu --precision tf32": "are for CUDA",
+    "--check": "needs a file to check",
+    "-o no/such/new.py": "there is no such folder",
+}
+
+
+@pytest.mark.parametrize("words", BAD_OPTIONS)
+def test_bad_options_are_named_before_anything_is_written(words, tmp_path, capsys, monkeypatch):
+    (tmp_path / "problem.py").write_text(PLAIN)
+    monkeypatch.setattr("transfuse.emit.emit", lambda *_: 1 / 0)
+    with pytest.raises(SystemExit, match="2"):
+        main(["emit", str(tmp_path / "problem.py"), *words.split()])
+    assert BAD_OPTIONS[words] in capsys.readouterr().err
 
 
 def test_a_portable_program_is_for_every_gpu_since_ampere(tmp_path):

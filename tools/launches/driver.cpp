@@ -44,8 +44,8 @@ struct Module {
 };
 struct Function {
     std::string name;
-    uint64_t code;           // the hash of its machine code, whole
-    std::vector<int> sizes;  // of its parameters
+    uint64_t code;               // the hash of its machine code, whole
+    std::vector<int> sizes;      // of its parameters
     unsigned shared = 48 << 10;  // the most dynamic shared memory that it may be launched with
 };
 
@@ -62,7 +62,8 @@ std::vector<int> parameters(const char* elf, const std::string& kernel) {
         const char* end = p + at<uint64_t>(section(i) + 32);
         while (p < end) {
             const int format = p[0], attribute = p[1];
-            if (format == 4 && attribute == 23) found[at<uint16_t>(p + 8)] = static_cast<int>(at<uint32_t>(p + 12) >> 18);
+            if (format == 4 && attribute == 23)
+                found[at<uint16_t>(p + 8)] = static_cast<int>(at<uint32_t>(p + 12) >> 18);
             p += 4 + (format == 4 ? at<uint16_t>(p + 2) : 0);
         }
     }

@@ -1,5 +1,5 @@
-// What `optimize` launches for tensors that lie where nothing is: the operators' own way (src/torch/operators.cpp), less
-// PyTorch. It runs beside driver.cpp.
+// What `optimize` launches for tensors that lie where nothing is: the operators' own way (src/torch/operators.cpp),
+// less PyTorch. It runs beside driver.cpp.
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -61,8 +61,8 @@ const char* guarded(const F& f) {
 
 extern "C" {
 
-// run_keeping and, where `wanted` names leaves, run_backward. Results lie from `results` on, `apart` bytes each. Returns
-// the bytes of workspace and the types and strides of the results, or "failed: …".
+// run_keeping and, where `wanted` names leaves, run_backward. Results lie from `results` on, `apart` bytes each.
+// Returns the bytes of workspace and the types and strides of the results, or "failed: …".
 const char* optimized(int64_t handle, const char* leaves, const char* given, const char* sizes, int64_t mode,
                       const char* keep, const char* outputs, const char* wanted, uintptr_t workspace, uintptr_t results,
                       uintptr_t apart) {
@@ -86,8 +86,8 @@ const char* optimized(int64_t handle, const char* leaves, const char* given, con
         out << instance->workspace_bytes;
         for (size_t i = 0; i < instance->output_types.size(); ++i) {
             const Type& type = instance->output_types[i];
-            made.push_back({reinterpret_cast<void*>(results + i * apart), type.dtype, type.shape,
-                            instance->output_strides[i]});
+            made.push_back(
+                {reinterpret_cast<void*>(results + i * apart), type.dtype, type.shape, instance->output_strides[i]});
             out << ' ' << to_string(type) << to_string(instance->output_strides[i]);
         }
         RunContext context;

@@ -118,8 +118,10 @@ def _notes(programs: Programs, of, request) -> list[str]:
         for p in ("tf32", "strict")
         if p not in programs.precisions and "float32" in request.dtypes
     ]
-    left += ["second derivatives", *dict.fromkeys(programs.left)]
-    if not request.gradients:
+    left += ["second derivatives"]
+    if request.gradients:
+        left += ["gradients of some parameters, or for some results, alone", *dict.fromkeys(programs.left)]
+    else:
         left.append("gradients")
     said.append(f"PyTorch's operators compute everything else, with one warning: {'; '.join(left)}.")
     if "float32" in request.dtypes and len(programs.precisions) > 1:

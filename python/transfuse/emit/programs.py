@@ -141,7 +141,7 @@ class Programs:
 
     def _stated(self, region: Region, handle, call, words: str) -> dict:
         """A program of its own for each kind of call and its gradients: what it has met decides its kernels."""
-        held = handle(words.partition("gradient=")[0])
+        held = handle(words.partition(" gradient=")[0])
         if "tf32" in words and region.linear:
             words += f" products={library.products(held, region.strict) >> 16}"
         ask = lambda arch: library.stated(held, call.leaves, call.sizes, f"{words} arch={arch}")  # noqa: E731
