@@ -10,7 +10,8 @@
 #   least for the plan, 0.554 ms as written.
 #
 # Kernels for inputs of 16x64x128x128, in float32 (TF32 and full fp32), on GPUs of compute capability 8.0 or higher.
-# PyTorch's operators compute everything else, with one warning: other sizes, dtypes and layouts, autocast, other devices; second derivatives.
+# PyTorch's operators compute everything else, with one warning: other sizes, dtypes and layouts, autocast, torch.compile, torch.func, other
+# devices; second derivatives; gradients of some parameters, or for some results, alone.
 # Which of TF32 and full fp32 a call has is PyTorch's choice for it, asked once on the device that runs it.
 
 
@@ -1239,20 +1240,23 @@ PLANS = {
 
 
 # Of each call of a region: its tensors (dtype, shape, strides), and the plans of each kind, with TF32 and in full fp32.
-# Kinds: calls without gradients, with them, and the gradients of the tensors named.
+# Kinds: calls without gradients, calls that keep what those of some tensors need, and these gradients.
 CALLS = [
     ("forward", [(torch.float32, (16, 64, 128, 128), (1048576, 16384, 128, 1)), (torch.float32, (64, 128, 3, 3), (1152, 9, 3, 1)), (torch.float32, (128,), (1,))], {
-        "inference": ("forward", "forward"),
-        "training": ("forward_training", "forward_training"),
-        (1, 2): ("forward_gradients", "forward_gradients"),
-        (0, 1, 2): ("forward_gradients_2", "forward_gradients_2"),
+        ("inference",): ("forward", "forward"),
+        ("training", 1, 2): ("forward_training", "forward_training"),
+        ("gradients", 1, 2): ("forward_gradients", "forward_gradients"),
+        ("training", 0, 1, 2): ("forward_training", "forward_training"),
+        ("gradients", 0, 1, 2): ("forward_gradients_2", "forward_gradients_2"),
     }),
 ]
 
 
-# The tensors of each region that its gradients read.
+# Of each region, by the leaves whose gradients are wanted: leaves and results that these are computed from, and results that
+# have gradients.
 SAVED = {
-    "forward": [1],
+    ("forward", 1, 2): ([], [], [0]),
+    ("forward", 0, 1, 2): ([1], [], [0]),
 }
 # Of each plan for gradients: the strides in which it takes those of results.
 GRADIENTS = {
@@ -1381,22 +1385,23 @@ def rounds(call, leaves, sizes, wanted, plan):
     return forward, forward and bool(seen.backward) and all(seen.backward)
 
 
-def plan_of(call, kind, leaves, sizes, wanted=()):
+def plan_of(call, kind, leaves, sizes):
     """The plan that multiplies as PyTorch does; None where the file has none."""
     tf32, strict = call.kinds.get(kind, (None, None))
     if tf32 == strict:
         if tf32 is None:
             left(f"{call.name} has no kernels for the gradients that are wanted here")
         return tf32
-    plan = strict
+    plan, (what, *wanted) = strict, kind
     if allows_tf32() and leaves[0].dtype == torch.float32:
-        if wanted not in call.rounds:
-            forward = call.kinds["training" if wanted else "inference"]
+        found = call.rounds.get(kind[1:])
+        if found is None:
+            forward = call.kinds[("training" if wanted else "inference", *wanted)]
             with contextlib.suppress(torch.OutOfMemoryError):  # where there is no memory to ask the switches decide
-                call.rounds[wanted] = rounds(call, leaves, sizes, wanted, forward[0] or forward[1])
-        plan = tf32 if (call.rounds.get(wanted) or (True, True))[isinstance(kind, tuple)] else strict
-        if call.rounds.get(wanted) is None:
-            call.rounds.pop(wanted, None)
+                found = rounds(call, leaves, sizes, wanted, forward[0] or forward[1])
+            if found is not None:
+                call.rounds[kind[1:]] = found
+        plan = tf32 if (found or (True, True))[what == "gradients"] else strict
     if plan is None:
         left(f"{call.name} has no kernels for {'full fp32' if strict is None else 'TF32'}")
     return plan
@@ -1407,6 +1412,8 @@ SERVED = {
     (True, (torch.float32, (16, 64, 128, 128))): "by_forward",
     (False, (torch.float32, (16, 64, 128, 128))): "by_forward",
 }
+OWN_GRADIENT = []  # methods that hold where no gradient is asked for
+HOOKS = 0  # that the constructor gives to parts of the model
 
 
 class Left(UserWarning):
@@ -1423,13 +1430,24 @@ def left(why):
         warnings.warn(f"{FILE}: PyTorch's operators compute this: {why}", Left, stacklevel=4)
 
 
+def as_made(model):
+    """Whether its parts are in its own mode, and have no other hooks than those of the constructor."""
+    hooks = -HOOKS
+    for part in model.modules():
+        if part.training != model.training:
+            return False
+        if part is not model:
+            hooks += len(part._forward_hooks) + len(part._forward_pre_hooks) + len(part._backward_hooks)
+    return hooks == 0
+
+
 def served(model, *given):
     """The method that computes a call with kernels of this file; None where PyTorch's operators do."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling():
         return None
     tensors = [t for t in given if isinstance(t, torch.Tensor)]
     way = SERVED.get((model.training, *[(t.dtype, t.shape) if isinstance(t, torch.Tensor) else repr(t) for t in given]))
-    if not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
+    if torch._C._are_functorch_transforms_active() or not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
         left("an input is no plain tensor")
     elif torch.is_autocast_enabled(tensors[0].device.type):
         left("autocast is on")
@@ -1438,6 +1456,10 @@ def served(model, *given):
         left(f"{told} is none of the sizes and dtypes that the file has kernels for")
     elif why := elsewhere(tensors[0].device):
         left(why)
+    elif not as_made(model):
+        left("a part of the model has a mode of its own, or a hook")
+    elif way in OWN_GRADIENT and torch.is_grad_enabled():
+        left("forward() has a gradient of its own")
     else:
         return way
     return None
@@ -1475,7 +1497,7 @@ def compute(name, leaves, sizes=()):
         return REGIONS[name][0](*leaves, *sizes)
     if torch.is_grad_enabled() and any([t.requires_grad for t in leaves]):
         return differentiable(call, sizes, *leaves)
-    plan = plan_of(call, "inference", leaves, sizes)
+    plan = plan_of(call, ("inference",), leaves, sizes)
     return call.written(*leaves, *sizes) if plan is None else run(plan, leaves)[: call.outputs]
 
 
@@ -1483,14 +1505,17 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call, sizes, *leaves):
         ctx.call, ctx.sizes, wanted = call, sizes, tuple([i for i, need in enumerate(ctx.needs_input_grad[2:]) if need])
-        plan = plan_of(call, "training", leaves, sizes, wanted)
+        plan = plan_of(call, ("training", *wanted), leaves, sizes)
         results = call.written(*leaves, *sizes) if plan is None else run(plan, leaves)
+        ctx.ours, everything = plan is not None, ([*range(len(leaves))], [], call.flows)
+        read, shared, ctx.flows = SAVED.get((call.name, *wanted), everything) if ctx.ours else everything
         # What no plan for gradients reads may change meanwhile, as a bias may in PyTorch.
-        ctx.save_for_backward(*[t if i in SAVED[call.name] else None for i, t in enumerate(leaves)], *results[call.outputs :])
-        ctx.others = [(None, 0) if i in SAVED[call.name] else (t, t._version) for i, t in enumerate(leaves)]
+        kept = [*results[call.outputs :], *[results[i] for i in shared]]
+        ctx.save_for_backward(*[t if i in read else None for i, t in enumerate(leaves)], *kept)
+        ctx.others = [(None, 0) if i in read else (t, t._version) for i, t in enumerate(leaves)]
         ctx.set_materialize_grads(False)
-        results, ctx.ours = results[: call.outputs], plan is not None
-        ctx.mark_non_differentiable(*[y for i, y in enumerate(results) if i not in call.flows])
+        results = results[: call.outputs]
+        ctx.mark_non_differentiable(*[y for i, y in enumerate(results) if i not in ctx.flows])
         return tuple(results)
 
     @staticmethod
@@ -1498,14 +1523,14 @@ class Differentiable(torch.autograd.Function):
         call, needed, count = ctx.call, ctx.needs_input_grad[2:], len(ctx.others)
         saved = ctx.saved_tensors
         leaves, kept = [other if t is None else t for t, (other, _) in zip(saved, ctx.others)], saved[count:]
-        given, wanted = [gradients[i] for i in call.flows], tuple([i for i, need in enumerate(needed) if need])
+        given, wanted = [gradients[i] for i in ctx.flows], [i for i, need in enumerate(needed) if need]
         plan = None
         if torch.is_grad_enabled():
             left(f"a gradient of {call.name} that is to be differentiated again")
         elif any([g is None or torch._C._functorch.is_legacy_batchedtensor(g) for g in given]):
             left(f"gradients of {call.name} for some of its results, or many at once")
         elif ctx.ours:
-            plan = plan_of(call, wanted, leaves, ctx.sizes, wanted)
+            plan = plan_of(call, ("gradients", *wanted), leaves, ctx.sizes)
         if plan is None:
             if any([t is not None and t._version != version for t, version in ctx.others]):
                 raise RuntimeError("a tensor that PyTorch's operators need for this gradient has been modified by an inplace operation")
