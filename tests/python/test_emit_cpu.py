@@ -71,6 +71,19 @@ def get_init_inputs(): return []
 """
 
 
+def test_statistics_of_groups_and_a_bound(tmp_path):
+    """Expanded along channels, and the least of a tensor and a number."""
+    text = SHARES.replace(
+        "nn.ConvTranspose2d(3, 4, 3)", "nn.Sequential(nn.ConvTranspose2d(3, 8, 3), nn.GELU(), nn.GroupNorm(2, 8))"
+    )
+    line = "return torch.min(self.conv(x), torch.tensor(0.3))"
+    text = "\n".join(f"        {line}" if "softmax" in old else old for old in text.splitlines())
+    (tmp_path / "problem.py").write_text(text)
+    theirs, ours, written = loaded(tmp_path / "problem.py")
+    assert ".expand(" in written and "clamp_max" in written
+    compare(theirs, ours, (2, 3, 8, 8), True)
+
+
 def test_shares_of_an_infinite_row_are_nan(tmp_path):
     (tmp_path / "problem.py").write_text(SHARES)
     theirs, ours, _ = loaded(tmp_path / "problem.py")

@@ -64,6 +64,10 @@ CASES = {
     def forward(self, x):
         return nn.functional.dropout(torch.tanh(self.norm(self.up(self.first(x)))), 0.5, self.training)
 """,
+    "a number in a tensor": """
+    def forward(self, x):
+        return torch.min(self.norm(self.up(self.first(x))), torch.tensor(0.5))
+""",
     "nothing, and a number": """
     def forward(self, x, skip=None, *, scale: float = 2.0):
         y = torch.tanh(self.norm(self.up(self.first(x))))

@@ -121,8 +121,14 @@ class Printer:
             return f"torch.ops.aten.slice.Tensor({given[0]}, {', '.join(map(str, last))})"
         if op in ("leaky_relu", "elu") and len(keys) <= 1:
             return f"torch.ops.aten.{op}({', '.join([given[0], *(_number(v[0]) for v in keys.values())])})"
-        if op in ("minimum", "maximum") and all(a.startswith("%") for a in node.arguments):
-            return f"torch.{op}({given[0]}, {given[1]})"
+        if op in ("minimum", "maximum"):
+            tensors, numbers = (
+                [g for g, a in zip(given, node.arguments) if a.startswith("%") == t] for t in (True, False)
+            )
+            clamp = f"torch.ops.aten.clamp_{'max' if op == 'minimum' else 'min'}"
+            return f"torch.{op}({', '.join(tensors)})" if not numbers else f"{clamp}({tensors[0]}, {numbers[0]})"
+        if op == "expand":
+            return f"{given[0]}.expand({whole('shape')})"
         if op == "permute":
             return f"{given[0]}.permute({', '.join(map(str, whole('order')))})"
         if op == "clamp":

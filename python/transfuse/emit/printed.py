@@ -51,6 +51,8 @@ class Printer:
             return f"({arguments[0]} {SIGNS[target]} {arguments[1]})"
         if getattr(target, "__module__", "") == "math":
             return f"math.{target.__name__}({', '.join(arguments)})"
+        if (name := getattr(target, "__name__", "")) and getattr(torch, name, None) is target:
+            return f"torch.{name}({', '.join(arguments)})"
         raise ProblemError(f"{target} cannot be written into a file")
 
     def statement(self, node: Node) -> None:
