@@ -1,5 +1,5 @@
-// A weight's gradient that is returned as a view of what its products are (a convolution's lies transposed) is stored as
-// that view by whoever adds up the sums, not copied by a launch of its own.
+// A weight's gradient that is returned as a view of what its products are (a convolution's lies transposed) is stored
+// as that view by whoever adds up the sums, not copied by a launch of its own.
 #pragma once
 
 #include <optional>

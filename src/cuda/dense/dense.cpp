@@ -98,10 +98,9 @@ DenseText text_of(const Surroundings& around, const Request& request, const Cut&
     if (!around.text_cache) return {source(write()), pack()};
     TextCache& cache = *around.text_cache;
     const auto schedule =
-        cut.found
-            ? cut.schedule
-            : cache.schedules.get(schedule_key(request.problem, request.needs, cut.config, around.target),
-                                  [&] { return cut.schedule; });
+        cut.found ? cut.schedule
+                  : cache.schedules.get(schedule_key(request.problem, request.needs, cut.config, around.target),
+                                        [&] { return cut.schedule; });
     if (!schedule) return {source(write()), pack()};  // asked for by its words, this one was refused
     const auto one = [&] {
         std::string text = write();

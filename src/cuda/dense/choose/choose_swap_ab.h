@@ -8,7 +8,6 @@
 namespace transfuse::cuda {
 
 // The best estimate, or nullopt where none fits.
-std::optional<Choice> choose_swap_ab(const Problem& problem, const Needs& needs, const Target& target,
-                                     int larger = 1);
+std::optional<Choice> choose_swap_ab(const Problem& problem, const Needs& needs, const Target& target, int larger = 1);
 
 }  // namespace transfuse::cuda

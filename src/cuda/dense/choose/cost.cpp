@@ -78,7 +78,8 @@ int Cost::load_turns() const { return (s.pixels + pixels_a_turn() - 1) / pixels_
 int Cost::bytes() const {
     return weight_bytes() + c.stages * s.stage_bytes + c.raw * s.raw_piece_bytes(problem, c) +
            c.buffers * chunk_bytes() + 2 * needs.ahead * s.outputs_of(chunk_pixels()) + needs.table_bytes +
-           c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 + (needs.exit == Exit::tma ? 1024 : 0);
+           c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 +
+           (needs.exit == Exit::tma ? 1024 : 0);
 }
 
 double Cost::chunks() const {
@@ -102,8 +103,9 @@ bool Cost::operand_without_stores() const {
 // to 5 % slower where they hold more (d1, d3); and slower where rows that begin anywhere come in many pieces (f2, d6).
 // In 16 bits it was measured where the product warps reduce, and hand over late (f8: 0.246 -> 0.226 ms).
 bool Cost::alternates() const {
-    return !ring_holds_tile() && needs.has_store_role() && !s.joint && (needs.element_bytes >= 4 || needs.exit == Exit::reduced) &&
-           2 * c.buffers <= chunks() && (!needs.one_by_one || chunks() <= 4);
+    return !ring_holds_tile() && needs.has_store_role() && !s.joint &&
+           (needs.element_bytes >= 4 || needs.exit == Exit::reduced) && 2 * c.buffers <= chunks() &&
+           (!needs.one_by_one || chunks() <= 4);
 }
 
 Cost::Parts Cost::parts() const {
@@ -121,7 +123,8 @@ Cost::Parts Cost::parts() const {
         step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
         const double again =
             serpentine(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
-        step = std::max(step, again * tiles * s.tile_bytes / (needs.has_store_role() ? l2_bytes_with_stores : l2_bytes));
+        step =
+            std::max(step, again * tiles * s.tile_bytes / (needs.has_store_role() ? l2_bytes_with_stores : l2_bytes));
     }
     if (operand_without_stores()) {  // so must patches that come directly into the operand
         const double stage = c.k_steps * step;
@@ -162,28 +165,30 @@ Cost::Parts Cost::parts() const {
     // On fragments two warps a scheduler run the chain, while no products do.
     const double values = s.blocks * s.accumulators;
     const double fragments =
-        !needs.has_store_role() ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.exit == Exit::swap_ab ? swap_ab_laid : 0))
-        : needs.folded  ? chain_begins + values * (fold_flops + needs.epilogue_flops)
-                        : 0;
+        !needs.has_store_role()
+            ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.exit == Exit::swap_ab ? swap_ab_laid : 0))
+        : needs.folded ? chain_begins + values * (fold_flops + needs.epilogue_flops)
+                       : 0;
     const double store = needs.has_store_role() ? chunks() * chunk / c.store_groups : 0;
     const double boxed = needs.exit == Exit::tma
                              ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
                                    static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * element
                              : 0;  // bytes
-    const double laid =
-        needs.exit == Exit::swap_ab ? 2.0 * s.blocks * swap_ab_pixels * static_cast<double>(problem.cout) : 0;  // elements
-    const double direct = needs.exit == Exit::direct ? 2.0 * s.blocks * 64 * run : 0;                           // elements
+    const double laid = needs.exit == Exit::swap_ab
+                            ? 2.0 * s.blocks * swap_ab_pixels * static_cast<double>(problem.cout)
+                            : 0;                                                       // elements
+    const double direct = needs.exit == Exit::direct ? 2.0 * s.blocks * 64 * run : 0;  // elements
     // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
     const double sectors = direct / 8 * (element * s.phases_w <= 4 || needs.pixel_major ? 1 : element / 4.0) *
                            (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
     const double handed = needs.exit == Exit::swap_ab ? laid * element
                           : needs.exit == Exit::tma   ? boxed * (1 + needs.added)
-                                        : chunks() * chunk_bytes();
+                                                      : chunks() * chunk_bytes();
     // Tensors that come in boxes are asked for when a tile's products begin.
     const double awaited = needs.added ? std::max(0.0, patch_latency - k * step) : 0;
     const double wait = !needs.has_store_role() ? 0
-                                        : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
-                                              chunk / c.store_groups;
+                                                : (s.joint ? waits_joint : waits_alone) *
+                                                      std::max(0.0, chunks() - c.buffers) * chunk / c.store_groups;
     const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
                            awaited + fragments + (needs.exit == Exit::tma ? box_sent * s.blocks : 0) +
                            sectors * (needs.one_by_one ? sectors_shared : 1) / sectors_stored;
@@ -194,8 +199,8 @@ Cost::Parts Cost::parts() const {
     const double memory = ((needs.exit == Exit::swap_ab  ? laid * element
                             : needs.exit == Exit::direct ? direct * element
                             : needs.exit == Exit::tma    ? boxed * (1 + needs.added)
-                            : needs.stores ? chunks() * elements / pooled * element
-                                           : 0.0) +
+                            : needs.stores               ? chunks() * elements / pooled * element
+                                                         : 0.0) +
                            chunks() * elements * inside * needs.ahead +
                            static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) *
                                patch_from_memory) /
@@ -215,7 +220,8 @@ double Cost::cycles() const {
     // begin anywhere).
     if (c.split == Split::phases && (c.resident || c.w_phases || problem.lanes() == 8 || needs.one_by_one))
         total *= unlike_warpgroups;
-    if (s.blocks == 1 && needs.exit != Exit::swap_ab) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
+    if (s.blocks == 1 && needs.exit != Exit::swap_ab)
+        total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
     if (ring_holds_tile()) total *= tile_in_ring;

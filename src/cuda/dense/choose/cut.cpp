@@ -70,9 +70,9 @@ std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut
                                  int larger) {
     if (!request.exits.swap_ab || (choice && swap_ab_pays(request) == 0)) return std::nullopt;
     auto rival = choose_swap_ab(request.problem, request.needs_by(Exit::swap_ab), target, larger);
-    if (!rival ||
-        (choice && rival->seconds >= swap_ab_pays(request) * estimate(request.problem, request.needs, choice->config,
-                                                                      *choice->schedule, tiles_a_round(target, larger))))
+    if (!rival || (choice && rival->seconds >= swap_ab_pays(request) * estimate(request.problem, request.needs,
+                                                                                choice->config, *choice->schedule,
+                                                                                tiles_a_round(target, larger))))
         return std::nullopt;
     return cut_of(std::move(*rival));
 }
@@ -111,9 +111,7 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Te
 }
 
 std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
-    auto find = [&](const Needs& needs) {
-        return choose(request.problem, needs, target, most);
-    };
+    auto find = [&](const Needs& needs) { return choose(request.problem, needs, target, most); };
     auto choices = find(request.needs);
     while (choices.empty() && request.relax()) choices = find(request.needs);
     if (request.exits.direct && most > 1)

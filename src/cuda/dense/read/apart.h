@@ -1,5 +1,5 @@
-// Products whose parts are stored, and added up by whoever reads the convolution (Place::col2im and slices), where what a tile
-// would add up itself leaves tensor cores idle:
+// Products whose parts are stored, and added up by whoever reads the convolution (Place::col2im and slices), where what
+// a tile would add up itself leaves tensor cores idle:
 //
 // col2im: few output channels leave most of a tensor core's 64 rows empty, in the product of every window. Instead each
 // channel and tap, of all axes or some, is a row of one product with the inputs as they lie along those axes.

@@ -22,9 +22,10 @@ enum class Family : uint8_t {
     mma
 };  // whose products: sm_90a's warpgroups (device/machine/hopper.cuh), any warp's (device/machine/portable.cuh)
 // How the patch comes: element by element, by vectors of channels, those directly into the operand, two 16-bit pixels
-// at once, one at once, 16 bytes of a row at once (device/roles/patches.cuh); or in boxes, to be transposed or (operand) as
-// they lie (device/roles/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/roles/unaligned_rows.cuh), or
-// vectors of channels in boxes, to be rounded in two terms or changed by a prologue (device/roles/vector_boxes.cuh).
+// at once, one at once, 16 bytes of a row at once (device/roles/patches.cuh); or in boxes, to be transposed or
+// (operand) as they lie (device/roles/boxes.cuh), or rows that begin anywhere, each in a box of its own
+// (device/roles/unaligned_rows.cuh), or vectors of channels in boxes, to be rounded in two terms or changed by a
+// prologue (device/roles/vector_boxes.cuh).
 enum class LoadMode : uint8_t {
     planar,
     vectors,
