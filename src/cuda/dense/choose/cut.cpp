@@ -81,7 +81,7 @@ std::optional<Cut> swap_ab_rival(const Request& request, const std::optional<Cut
 
 std::optional<Cut> chosen(Request& request, const Surroundings& around, const TextOptions& options) {
     const auto config = options.spec ? std::optional(options.spec->config) : config_named(around.config);
-    if (config && request.can_leave_by(config->exit)) {
+    if (config && request.exits.has(config->exit)) {
         Needs needs = request.needs_by(config->exit);
         auto cut = cut_by(*config, around, request.problem, needs);
         if (!cut && needs.ahead > 0) {

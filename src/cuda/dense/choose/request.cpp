@@ -3,27 +3,20 @@
 #include <algorithm>
 
 #include "cuda/dense/exits/accumulators/added_tensors.h"
-#include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/store/store_map.h"
 #include "cuda/dense/schedule/specialization.h"
 
 namespace transfuse::cuda {
 
-Request::Request(TileProgram tile_program, const Problem& p)
+Request::Request(TileProgram tile_program, const Problem& p, std::optional<Handed> handed)
     : program(std::move(tile_program)),
       problem(p),
       epilogue(program, problem),
       needs(program.needs(static_cast<int>(p.axes[3].period()))),
-      exits(exits_of(epilogue)) {
+      exits(exits_of(epilogue, std::move(handed))) {
     needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
     needs.one_image = epilogue.one_image();
-    program.handed_biased = exits.first == Exit::store && hands_over_biased(epilogue);
     leave_by(exits.first);
-}
-
-bool Request::can_leave_by(Exit exit) const {
-    return exit == exits.first || exit == Exits::behind(program) || (exit == Exit::direct && exits.direct) ||
-           (exit == Exit::swap_ab && exits.swap_ab);
 }
 
 Needs Request::needs_by(Exit exit) const {
@@ -31,36 +24,32 @@ Needs Request::needs_by(Exit exit) const {
     other.exit = exit;
     other.added = exit == Exit::tma ? static_cast<int>(added_tensors(epilogue).size()) : 0;
     other.folded = exit == Exit::fold ? exits.fold->handed : 0;
-    other.ahead = exit == Exits::behind(program) && !needs.whole_rows ? ahead_bytes(epilogue) : 0;
+    other.ahead = exit == exits.behind() && !needs.whole_rows ? ahead_bytes(epilogue) : 0;
     return other;
 }
 
 void Request::leave_by(Exit exit) {
     needs = needs_by(exit);
-    const bool tma = exit == Exit::tma, fold = exit == Exit::fold;
-    epilogue.leave_by_tma(tma ? box_maps(problem) : 0, tma ? added_tensors(epilogue) : Few<size_t, 4>());
-    program.fold = fold ? exits.fold->value : -1;
-    program.before_fold = fold ? exits.fold->before : Values();
-    if (exit == Exit::swap_ab) program.handed = -1, program.handed_biased = false, program.before_handed.clear();
+    epilogue.leave(exits.by(exit, epilogue));
 }
 
 bool Request::relax() {
     if (needs.ahead > 0)
         needs.ahead = 0;
-    else if (needs.exit != Exits::behind(program))
-        leave_by(Exits::behind(program));
+    else if (needs.exit != exits.behind())
+        leave_by(exits.behind());
     else
         return false;
     return true;
 }
 
 // Neighbouring outputs along w that one store thread takes: as wide as rows and element allow, in whole pixels.
-static int store_vector(const TileProgram& program, const Problem& problem) {
+static int store_vector(const TileProgram& program, const Problem& problem, bool reduces_in_chunks) {
     if (program.stores.empty() || program.pool) return 1;
     const Operand& main = program.stores[0];
     const int64_t period = problem.axes[3].period(),
                   row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
-    const int widest = std::min(program.reduces_in_chunks() ? 2 : 4, 16 / problem.real_bytes());
+    const int widest = std::min(reduces_in_chunks ? 2 : 4, 16 / problem.real_bytes());
     for (int v = widest; v > 1; v /= 2)
         if (v % period == 0 && row % v == 0 && main.strides[4] == 1) return v;
     return 1;
@@ -72,14 +61,13 @@ std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return std::nullopt;
     if (apart) leave_apart(*program, *problem, apart);
-    if (auto handed = handed_of(*program, *problem))
-        program->handed = handed->value, program->before_handed = std::move(handed->before);
-    program->vector = store_vector(*program, *problem);
-    return ReadPass{std::move(*program), *problem};
+    auto handed = handed_of(*program, *problem);
+    program->vector = store_vector(*program, *problem, program->channel_reductions && !handed);
+    return ReadPass{std::move(*program), *problem, std::move(handed)};
 }
 
 std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, const TextOptions& options) {
-    auto& [program, problem] = read;
+    auto& [program, problem, handed] = read;
     if (options.larger && tf32_pays(around, problem, true)) problem.arithmetic = Arithmetic::tf32;
     if (options.loose || options.spec) {
         const Specialization own{problem.load, program.vector, problem.arithmetic, problem.any_size};
@@ -90,7 +78,7 @@ std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, c
         problem.any_size = specialization.any_size;
         program.vector = specialization.vector;
     }
-    return std::make_unique<Request>(std::move(program), problem);
+    return std::make_unique<Request>(std::move(program), problem, std::move(handed));
 }
 
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,

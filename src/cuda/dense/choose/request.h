@@ -15,15 +15,14 @@ namespace transfuse::cuda {
 
 // What the pass asks of a family, and how its results shall leave.
 struct Request {
-    TileProgram program;
-    Problem problem;
+    const TileProgram program;
+    const Problem problem;
     Epilogue epilogue;
     Needs needs;
-    Exits exits;
-    Request(TileProgram tile_program, const Problem& p);
+    const Exits exits;
+    Request(TileProgram tile_program, const Problem& p, std::optional<Handed> handed);
     Request(const Request&) = delete;  // the epilogue refers to its neighbours
 
-    bool can_leave_by(Exit exit) const;
     Needs needs_by(Exit exit) const;
     void leave_by(Exit exit);
     bool relax();  // where no tile fits: asks for less. False when there is nothing left to do without
@@ -42,6 +41,7 @@ struct TextOptions {
 struct ReadPass {
     TileProgram program;
     Problem problem;
+    std::optional<Handed> handed;
 };
 // Nothing, with a sentence, where the family does not take the pass. apart: what is left for others to add up.
 std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not,

@@ -166,6 +166,19 @@ double products_of_output(const Problem& problem) {
     return products;
 }
 
+// Where the store role reduces over channels: the product warps add the bias before they hand over.
+bool hands_over_biased(const Epilogue& epilogue) {
+    const TileProgram& program = epilogue.program();
+    const Problem& problem = epilogue.problem();
+    if (problem.family != Family::wgmma || !program.channel_reductions || program.pool || program.bias < 0 ||
+        problem.cout <= 32)
+        return false;  // each channel in a row of its own
+    if (!problem.every_phase_has_taps()) return false;
+    for (size_t k = 0; k < epilogue.reads().size(); ++k)
+        if (epilogue.reads()[k].value == program.bias) return epilogue.table_of(k) >= 0;
+    return false;
+}
+
 }  // namespace
 
 std::optional<Handed> handed_of(const TileProgram& program, const Problem& problem) {
@@ -222,26 +235,37 @@ std::optional<Handed> handed_of(const TileProgram& program, const Problem& probl
     return std::nullopt;
 }
 
-bool hands_over_biased(const Epilogue& epilogue) {
-    const TileProgram& program = epilogue.program();
-    const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || !program.reduces_in_chunks() || program.pool || program.bias < 0 ||
-        problem.cout <= 32)
-        return false;  // each channel in a row of its own
-    if (!problem.every_phase_has_taps()) return false;
-    for (size_t k = 0; k < epilogue.reads().size(); ++k)
-        if (epilogue.reads()[k].value == program.bias) return epilogue.table_of(k) >= 0;
-    return false;
+bool Exits::has(Exit exit) const {
+    return exit == first || exit == behind() || (exit == Exit::direct && direct) || (exit == Exit::swap_ab && swap_ab);
 }
 
-Exits exits_of(const Epilogue& epilogue) {
+Leaving Exits::by(Exit exit, const Epilogue& epilogue) const {
+    switch (exit) {
+        case Exit::store:
+            return {.exit = exit, .biased = biased};
+        case Exit::reduced:
+            return {.exit = exit, .handed = handed->value, .before = handed->before};
+        case Exit::fold:
+            return {.exit = exit, .handed = fold->value, .before = fold->before};
+        case Exit::tma:
+            return {.exit = exit, .maps = box_maps(epilogue.problem()), .added = added_tensors(epilogue)};
+        case Exit::statistics:
+        case Exit::direct:
+        case Exit::swap_ab:
+            break;
+    }
+    return {.exit = exit};
+}
+
+Exits exits_of(const Epilogue& epilogue, std::optional<Handed> handed) {
     Exits exits;
-    exits.fold = fold_of(epilogue);
+    exits.fold = fold_of(epilogue), exits.handed = std::move(handed);
     exits.direct = stores_directly(epilogue), exits.swap_ab = swaps_operands(epilogue);
     exits.first = keeps_statistics_alone(epilogue) ? Exit::statistics
                   : exits.fold                     ? Exit::fold
                   : leaves_by_tma(epilogue)        ? Exit::tma
-                                                   : exits.behind(epilogue.program());
+                                                   : exits.behind();
+    exits.biased = exits.first == Exit::store && hands_over_biased(epilogue);
     return exits;
 }
 

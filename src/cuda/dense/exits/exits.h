@@ -1,10 +1,9 @@
-// Which exits a pass can take. Nothing here changes what it looks at.
+// Which exits a pass can take, and what goes with each. Nothing here changes what it looks at.
 #pragma once
 
 #include <optional>
 
 #include "cuda/dense/read/epilogue.h"
-#include "cuda/dense/schedule/exit.h"
 
 namespace transfuse::cuda {
 
@@ -24,14 +23,16 @@ std::optional<Handed> handed_of(const TileProgram& program, const Problem& probl
 struct Exits {
     Exit first = Exit::store;  // the first choice, of those with a store role and of statistics, fold and tma
     bool direct = false, swap_ab = false;
+    bool biased = false;  // what goes to the store role has its bias: that has enough to do where it reduces
     std::optional<ChannelFold> fold = std::nullopt;
-    // The one through a store role that runs the chain.
-    static Exit behind(const TileProgram& program) { return program.handed >= 0 ? Exit::reduced : Exit::store; }
-};
-Exits exits_of(const Epilogue& epilogue);
+    std::optional<Handed> handed = std::nullopt;
 
-// Where the store role reduces over channels it has enough to do: then the product warps add the bias before they hand
-// over.
-bool hands_over_biased(const Epilogue& epilogue);
+    // The one through a store role that runs the chain.
+    Exit behind() const { return handed ? Exit::reduced : Exit::store; }
+    bool has(Exit exit) const;
+    Leaving by(Exit exit, const Epilogue& epilogue) const;
+};
+// handed: as far as the store role's vectors were chosen for it.
+Exits exits_of(const Epilogue& epilogue, std::optional<Handed> handed);
 
 }  // namespace transfuse::cuda

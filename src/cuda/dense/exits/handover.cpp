@@ -54,7 +54,7 @@ std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule,
         case Exit::store:
             break;
     }
-    if (epilogue.program().handed_biased) return bias_program(epilogue);
+    if (epilogue.leaving().biased) return bias_program(epilogue);
     return "constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile "
            "program\n"
            "template <int WG> struct Fragments {\n"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/kernel/expression.h"
+#include "graph/has.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -108,7 +109,7 @@ void Chain::anchor() {
     const ValueId anchor = program.around->pass.anchor;
     const Kind all{true, true};
     define(anchor, "v" + num(anchor), all);
-    if (program.bias < 0 || program.handed_biased) return;
+    if (program.bias < 0 || epilogue_.leaving().biased) return;
     const std::string bias = operand(program.bias);
     loops(all);
     t.line(ref("v" + num(anchor), all) + " += " + bias + ";");
@@ -121,15 +122,11 @@ void Chain::begin_after_pool(const std::string& pooled) {
 
 void Chain::steps(bool after) {
     const TileProgram& program = epilogue_.program();
+    const Leaving& leaving = epilogue_.leaving();
     bool past = !after || !program.pool;
     for (ValueId v : program.steps) {
-        if (program.fold >= 0 &&
-            (v == program.fold || (std::find(program.before_fold.begin(), program.before_fold.end(), v) ==
-                                   program.before_fold.end()) != after))
-            continue;
-        if (program.handed >= 0 && (std::find(program.before_handed.begin(), program.before_handed.end(), v) ==
-                                    program.before_handed.end()) != after)
-            continue;
+        if (leaving.exit == Exit::fold && v == leaving.handed) continue;  // unfold() makes it
+        if (leaving.handed >= 0 && has(leaving.before, v) == after) continue;
         if (v == program.pool_value) {
             past = true;
             if (!after) break;
@@ -152,11 +149,11 @@ static std::string or_infinite(const Node& sum, const std::string& top) {
 }
 
 void Chain::unfold(const std::string& parts, const std::string& masses) {
-    const TileProgram& program = epilogue_.program();
-    const Node& node = epilogue_.graph()[program.fold];
+    const ValueId fold = epilogue_.leaving().handed;
+    const Node& node = epilogue_.graph()[fold];
     const Kind x{false, true};
-    const std::string name = "v" + num(program.fold), lowest = "__int_as_float(0xff800000)";
-    define(program.fold, name, x);
+    const std::string name = "v" + num(fold), lowest = "__int_as_float(0xff800000)";
+    define(fold, name, x);
     if (node.op == Op::logsumexp) {
         across(name + "_top", Op::amax, parts + "[i][e]");
         const std::string top = ref(name + "_top", x);

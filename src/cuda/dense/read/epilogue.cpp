@@ -116,9 +116,10 @@ std::string Epilogue::operands() const {
         t.line(std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + "; Strides ys" +
                num(static_cast<int64_t>(k)) + ";");
     if (stats_) t.line("REAL* partial;");
-    if (maps_) t.line("const TensorMap* out[" + num(maps_) + "];");
-    if (!added_.empty())
-        t.line("const TensorMap* added[" + num(static_cast<int64_t>(added_.size())) + "][" + num(maps_) + "];");
+    if (leaving_.maps) t.line("const TensorMap* out[" + num(leaving_.maps) + "];");
+    if (!leaving_.added.empty())
+        t.line("const TensorMap* added[" + num(static_cast<int64_t>(leaving_.added.size())) + "][" +
+               num(leaving_.maps) + "];");
     t.line("};");
     return t.str();
 }
@@ -132,9 +133,9 @@ std::string Epilogue::parameters() const {
         p += ", " + std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) +
              ", Strides ys" + num(static_cast<int64_t>(k));
     if (stats_) p += ", REAL* partial";
-    for (int64_t k = 0; k < maps_; ++k) p += ", const __grid_constant__ TensorMap out_" + num(k);
-    for (size_t j = 0; j < added_.size(); ++j)
-        for (int64_t k = 0; k < maps_; ++k)
+    for (int64_t k = 0; k < leaving_.maps; ++k) p += ", const __grid_constant__ TensorMap out_" + num(k);
+    for (size_t j = 0; j < leaving_.added.size(); ++j)
+        for (int64_t k = 0; k < leaving_.maps; ++k)
             p += ", const __grid_constant__ TensorMap added_" + num(static_cast<int64_t>(j)) + "_" + num(k);
     return p;
 }
@@ -146,13 +147,13 @@ std::string Epilogue::operands_made() const {
     for (size_t k = 0; k < stores_.size(); ++k)
         p += (p.empty() ? "y" : ", y") + num(static_cast<int64_t>(k)) + ", ys" + num(static_cast<int64_t>(k));
     if (stats_) p += p.empty() ? "partial" : ", partial";
-    for (int64_t k = 0; k < maps_; ++k)
-        p += (k > 0 ? ", &out_" : p.empty() ? "{&out_" : ", {&out_") + num(k) + (k + 1 == maps_ ? "}" : "");
-    for (size_t j = 0; j < added_.size(); ++j) {
+    for (int64_t k = 0; k < leaving_.maps; ++k)
+        p += (k > 0 ? ", &out_" : p.empty() ? "{&out_" : ", {&out_") + num(k) + (k + 1 == leaving_.maps ? "}" : "");
+    for (size_t j = 0; j < leaving_.added.size(); ++j) {
         p += j == 0 ? ", {{" : ", {";
-        for (int64_t k = 0; k < maps_; ++k)
+        for (int64_t k = 0; k < leaving_.maps; ++k)
             p += (k > 0 ? ", &added_" : "&added_") + num(static_cast<int64_t>(j)) + "_" + num(k);
-        p += j + 1 == added_.size() ? "}}" : "}";
+        p += j + 1 == leaving_.added.size() ? "}}" : "}";
     }
     return "const Operands operands{" + p + "};";
 }

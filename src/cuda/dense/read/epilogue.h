@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/dense/read/leaving.h"
 #include "cuda/dense/read/tile_program.h"
 #include "cuda/kernel/expression.h"
 
@@ -45,10 +46,10 @@ public:
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
     void add_arguments(ArgumentList& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
-    void leave_by_tma(int64_t maps, Few<size_t, 4> added = {}) {
-        maps_ = maps, added_ = std::move(added);
-    }  // the results, by so many tensor maps, and these reads come in such boxes; 0: they are stored one by one
-    const Few<size_t, 4>& added() const { return added_; }
+    void leave(Leaving leaving) { leaving_ = std::move(leaving); }
+    const Leaving& leaving() const { return leaving_; }
+    // The store role meets the channels of a pixel.
+    bool reduces_in_chunks() const { return program_.channel_reductions && leaving_.exit != Exit::reduced; }
     const OperandList& reads() const { return reads_; }
     const OperandList& stores() const { return stores_; }
     int table_of(size_t read) const { return table_of_[read]; }  // −1: none
@@ -80,9 +81,9 @@ private:
     Few<int, 4> table_of_, image_table_of_;     // per read
     Few<int, 4> prologue_table_of_;             // per read: its first entry; −1: none
     Few<Partial, 2> partials_;
-    Few<size_t, 4> added_;
+    Leaving leaving_;
     int tables_ = 0, image_tables_ = 0, stats_ = 0;
-    int64_t channels_ = 0, maps_ = 0;
+    int64_t channels_ = 0;
     int prologue_at_ = 0, slots_at_ = 0, images_at_ = 0, exchange_at_ = 0;
     bool per_tile_ = false;
 };

@@ -96,16 +96,18 @@ KeyText pack_key(const Schedule& schedule, const TileProgram& program) {
 
 KeyText text_key(const Schedule& schedule, const Epilogue& epilogue) {
     const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
-                 grid_shape, channel_reductions, row_reductions, fold, before_fold, handed, before_handed,
-                 handed_biased, pixel_major, vector, chain_instructions] = epilogue.program();
+                 grid_shape, channel_reductions, row_reductions, pixel_major, vector, chain_instructions] =
+        epilogue.program();
+    const auto& [exit, handed, before, biased, maps, added] = epilogue.leaving();
     const Graph& graph = epilogue.graph();
     KeyText key;
     key.add(reinterpret_cast<uintptr_t>(&schedule));
     const Target& target = around->target;
     key.add(around->aligned, around->precision, around->pass.anchor, target.arch, target.any_size, target.general_only,
             target.portable_only);
-    key.add(spatial, prologue, steps, pool_value, bias, channel_reductions, row_reductions, fold, before_fold, handed,
-            before_handed, handed_biased, pixel_major, vector, chain_instructions);
+    key.add(spatial, prologue, steps, pool_value, bias, channel_reductions, row_reductions, pixel_major, vector,
+            chain_instructions);
+    key.add(exit, handed, before, biased, maps, added);
     if (pool) key.add(pool->kind, pool->window, pool->scale);
     add(key, input);
     const std::array<Lattice, 4>& axes = epilogue.problem().axes;
@@ -118,7 +120,7 @@ KeyText text_key(const Schedule& schedule, const Epilogue& epilogue) {
     }
     for (size_t k = 0; k < reads.size(); ++k) key.add(epilogue.table_of(k), epilogue.image_table_of(k));
     key.add(epilogue.prologue_tables(), epilogue.table_bytes(), epilogue.group_bytes(), epilogue.slots_at(),
-            epilogue.images_at(), epilogue.exchange_at(), epilogue.added(), epilogue.per_tile(), epilogue.channels());
+            epilogue.images_at(), epilogue.exchange_at(), epilogue.per_tile(), epilogue.channels());
     key.add(grid.size(), stores.size());
     for (const Partial& partial : epilogue.partials()) {
         const auto& [reduction, first_stat, stats, pivot, rest, store] = partial;

@@ -51,12 +51,6 @@ struct TileProgram {
     std::array<int64_t, 5> grid_shape{};  // of the values after the pool: n, c, d, h, w
     bool channel_reductions = false;
     bool row_reductions = false;  // along w: a warp of the store role has whole rows
-    ValueId fold = -1;            // a channel reduction that the product warps form on their accumulators
-    Values before_fold;           // the steps it needs
-    ValueId handed = -1;          // the value that product warps hand over, with all channel reductions behind them
-    Values before_handed;         // the steps it needs, itself and the accumulators
-    bool reduces_in_chunks() const { return channel_reductions && handed < 0; }
-    bool handed_biased = false;  // the product warps add the bias before they hand over
     bool pixel_major = false;
     int vector = 1;              // outputs along w of a store thread
     int chain_instructions = 1;  // of the steps for one value, roughly

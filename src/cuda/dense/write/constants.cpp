@@ -63,7 +63,7 @@ private:
             flag("SPLIT_CHANNELS", config_.split == Split::channels);
         flag("PIXEL_MAJOR", s_.pixel_major), flag("FLAT", config_.flat);
         flag("PLACES_AHEAD", config_.exit == Exit::swap_ab);  // their chains end what no product overlaps
-        flag("REDUCED", epilogue_.program().handed >= 0);
+        flag("REDUCED", epilogue_.leaving().exit == Exit::reduced);
     }
 
     // How the patch comes, and the types of what it holds.

@@ -117,7 +117,7 @@ std::string boxed_loads(const Problem& problem, const Config& config, const Sche
 // Columns of a chunk change places by the residue of the fragment's row, as Schedule::residue_of.
 std::string products_to_chunks(const Config& config, const Schedule& s, const Epilogue& epilogue) {
     const int skew = chunk_skew(epilogue, s, config);
-    if (!epilogue.added().empty()) return hooked(product_role, asked_while_multiplying());
+    if (!epilogue.leaving().added.empty()) return hooked(product_role, asked_while_multiplying());
     if (skew == 0) return hooked(product_role);
     const std::string row = "(to + m * 16)", segment = row + " % " + num(s.block_rows) + " / " + num(s.segment);
     const std::string residue = s.phases_w <= s.segments

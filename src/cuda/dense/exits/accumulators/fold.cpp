@@ -15,7 +15,7 @@ constexpr std::string_view channel_fold =
 }  // namespace
 
 std::string fold_program(const Epilogue& epilogue) {
-    const Node& fold = epilogue.graph()[epilogue.program().fold];
+    const Node& fold = epilogue.graph()[epilogue.leaving().handed];
     Lines t, chain;
     t.line("constexpr bool MASSES = " + std::string(fold.op == Op::logsumexp ? "true" : "false") + ";");
     t.line("#define JOINED(a, b) (" + combined(fold.op, "a", "b") + ")");

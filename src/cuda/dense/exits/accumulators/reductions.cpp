@@ -72,7 +72,7 @@ std::string reduction_program(const Epilogue& epilogue) {
     steps.line(value + "[i][e] = IS_THERE(e) ? PLACE(i, e) : 0.f;");
     chain.anchor();
     chain.steps(false);
-    chain.tell_result(program.handed);
+    chain.tell_result(epilogue.leaving().handed);
     return t.str() + hooked(channel_reductions, {{"chain", steps.str()}});
 }
 

@@ -23,7 +23,7 @@ public:
 
 protected:
     void load_elements(const std::string& name, size_t read, Kind kind) override {
-        const auto& added = epilogue_.added();
+        const auto& added = epilogue_.leaving().added;
         const auto at = std::find(added.begin(), added.end(), read);
         if (at == added.end()) return FragmentChain::load_elements(name, read, kind);
         t.line("load_added(" + name + ", to + " + num(at - added.begin()) + " * BLOCKS * SLOT_BYTES);");
@@ -43,7 +43,7 @@ protected:
 
 // All that the text's constants say.
 std::string constants(const Epilogue& epilogue, const BoxShape& box, const Schedule& s) {
-    const auto added = static_cast<int64_t>(epilogue.added().size());
+    const auto added = static_cast<int64_t>(epilogue.leaving().added.size());
     const int64_t slot = static_cast<int64_t>(box.segments) * box.parts * box.bytes,
                   exchange_at = (box.slots + box.beside) * slot, places_at = exchange_at + box.exchange;
     Lines t;
@@ -83,7 +83,8 @@ int64_t box_maps(const Problem& problem) {
 static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const Config& config) {
     Needs needs;
     needs.exit = Exit::tma, needs.element_bytes = bytes(epilogue.stores()[0].dtype),
-    needs.added = static_cast<int>(epilogue.added().size()), needs.all_channels = epilogue.program().channel_reductions;
+    needs.added = static_cast<int>(epilogue.leaving().added.size()),
+    needs.all_channels = epilogue.program().channel_reductions;
     return box_shape(epilogue.problem(), needs, config, s);
 }
 
@@ -114,7 +115,8 @@ static void add_maps(ArgumentList& list, const Operand& whole, const Problem& pr
 void add_box_arguments(ArgumentList& list, const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
     const BoxShape box = stored_boxes(epilogue, schedule, config);
     add_maps(list, epilogue.stores()[0], epilogue.problem(), box, config);
-    for (const size_t read : epilogue.added()) add_maps(list, epilogue.reads()[read], epilogue.problem(), box, config);
+    for (const size_t read : epilogue.leaving().added)
+        add_maps(list, epilogue.reads()[read], epilogue.problem(), box, config);
 }
 
 std::string tma_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {

@@ -22,9 +22,9 @@ void each(StoreText& role, const std::string& text) { role.t.unrolled("for (int 
 // where most outputs have no tap (d6 0.52 -> 0.44 ms; f2, which has taps everywhere, 1.50 -> 1.56).
 bool goes_along(const Epilogue& epilogue, const Schedule& s, const Config& c, const StoreMap& m, int columns) {
     const TileProgram& program = epilogue.program();
-    return !program.reduces_in_chunks() && !program.pool && program.fold < 0 && epilogue.stats() == 0 && !m.vectors &&
-           columns % lanes == 0 && s.phases_w == s.period[3] && (one_row(c) || s.chunk_outer > s.real_outer) &&
-           ahead_bytes(epilogue) == 0 && !epilogue.stores().empty() &&
+    return !epilogue.reduces_in_chunks() && !program.pool && epilogue.leaving().exit != Exit::fold &&
+           epilogue.stats() == 0 && !m.vectors && columns % lanes == 0 && s.phases_w == s.period[3] &&
+           (one_row(c) || s.chunk_outer > s.real_outer) && ahead_bytes(epilogue) == 0 && !epilogue.stores().empty() &&
            std::all_of(epilogue.stores().begin(), epilogue.stores().end(),
                        [](const Operand& o) { return o.strides[4] == 1; });
 }

@@ -28,7 +28,7 @@ bool is_read_ahead(const Epilogue& epilogue, size_t read) {
 // Each thread has places of its own for all it will read of a chunk.
 std::vector<int> ahead_map(const Epilogue& epilogue, const Schedule& s, const Config& c, const StoreMap& m) {
     std::vector<int> at(epilogue.reads().size(), -1);
-    if (s.ahead_bytes == 0 || c.store_groups > 1 || epilogue.program().fold >= 0) return at;
+    if (s.ahead_bytes == 0 || c.store_groups > 1 || epilogue.leaving().exit == Exit::fold) return at;
     const int vectors = m.turns * s.chunk_outer * ((m.items + m.batch - 1) / m.batch) * m.batch * 128;
     int used = 0;
     for (size_t k = 0; k < at.size(); ++k) {
@@ -42,7 +42,7 @@ std::vector<int> ahead_map(const Epilogue& epilogue, const Schedule& s, const Co
 }
 
 StoreMap pixel_major_map(const Epilogue& epilogue, const Schedule& s, const Config& c, StoreMap m) {
-    const bool narrow = bytes(epilogue.stores()[0].dtype) == 2 && !epilogue.program().reduces_in_chunks();
+    const bool narrow = bytes(epilogue.stores()[0].dtype) == 2 && !epilogue.reduces_in_chunks();
     m.vector = m.channels >= 64 ? (narrow ? 8 : 4) : m.channels >= 16 ? 2 : 1;  // 16 bytes a store
     m.lanes = std::min(32, m.channels / m.vector);
     m.rows = 128 / m.lanes;
@@ -61,7 +61,7 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
     StoreMap m;
     const int chunk_pixels = s.chunk_rows * c.chunk_width;
     m.channels = s.segments > 1 ? s.segment : (s.joint && s.rows_per_plane == 2 ? 128 : 64);
-    if (program.fold >= 0) m.channels = 4 * s.rows_per_plane;  // a row for each product warp
+    if (epilogue.leaving().exit == Exit::fold) m.channels = 4 * s.rows_per_plane;  // a row for each product warp
     if (program.pixel_major) return pixel_major_map(epilogue, s, c, m);
     int columns;
     if (program.pool) {
@@ -72,11 +72,11 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
         // A bundle of some residues along w: they alone lie side by side.
         const int together = s.phases_w < s.period[3] && !epilogue.stores().empty() &&
                                      epilogue.stores()[0].strides[4] == 1 &&
-                                     s.phases_w <= (program.reduces_in_chunks() ? 2 : 16 / epilogue.real_bytes())
+                                     s.phases_w <= (epilogue.reduces_in_chunks() ? 2 : 16 / epilogue.real_bytes())
                                  ? s.phases_w
                              : s.phases_w < s.period[3] ? 1
                                                         : program.vector;
-        m.vectors = together > 1 && together % s.phases_w == 0 && program.fold < 0;
+        m.vectors = together > 1 && together % s.phases_w == 0 && epilogue.leaving().exit != Exit::fold;
         m.vector = m.vectors ? together : 1;
         m.pixels = m.vectors ? together / s.phases_w : 1;
         columns = m.vectors ? chunk_pixels / m.pixels : chunk_pixels * s.phases_w;
@@ -89,7 +89,7 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
     // single elements are stored: eight of them side by side touch twice the sectors that 32 do.
     const bool scattered =
         m.vector == 1 && columns % 32 == 0 && !epilogue.stores().empty() && epilogue.stores()[0].depends[1];
-    if (program.reduces_in_chunks() && columns % 4 == 0 && epilogue.stats() == 0 && !scattered) {
+    if (epilogue.reduces_in_chunks() && columns % 4 == 0 && epilogue.stats() == 0 && !scattered) {
         m.warps_along_w = true;
         // Few channels: a thread has all of its pixel's, and what is computed of them is computed once.
         m.lanes = 32;
@@ -105,15 +105,15 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
     if (goes_along(epilogue, s, c, m, columns)) return map_along(m, columns, most);
     // Plain stores: as many columns side by side as there are, since what a column costs (its place) is shared by its
     // channels.
-    m.lanes = program.reduces_in_chunks() || epilogue.stats() ? 32 : 128;
+    m.lanes = epilogue.reduces_in_chunks() || epilogue.stats() ? 32 : 128;
     while (columns % m.lanes) m.lanes /= 2;
     auto items = [&] { return (m.channels + 128 / m.lanes - 1) / (128 / m.lanes); };
-    if (program.reduces_in_chunks())
+    if (epilogue.reduces_in_chunks())
         while (items() * m.vector > most && m.lanes > 4) m.lanes /= 2;
     m.rows = 128 / m.lanes;
     m.turns = columns / m.lanes;
     m.items = items();
-    m.batch = program.reduces_in_chunks() ? m.items : std::min(m.items, std::max(1, most / m.vector));
+    m.batch = epilogue.reduces_in_chunks() ? m.items : std::min(m.items, std::max(1, most / m.vector));
     m.neighbours = m.lanes >= 32;  // a warp reads one row at a time: any distance is free of bank conflicts
     return m;
 }
@@ -128,8 +128,8 @@ int ahead_bytes(const Epilogue& epilogue) {
 int chunk_skew(const Epilogue& epilogue, const Schedule& s, const Config& c) {
     constexpr int banks = 32;
     const TileProgram& program = epilogue.program();
-    if (c.store_groups == 0 || epilogue.real_bytes() != 4 || program.pixel_major || program.pool || program.fold >= 0 ||
-        s.chunk_rows > 1 || c.chunk_width % banks)
+    if (c.store_groups == 0 || epilogue.real_bytes() != 4 || program.pixel_major || program.pool ||
+        epilogue.leaving().exit == Exit::fold || s.chunk_rows > 1 || c.chunk_width % banks)
         return 0;
     if (s.segment < 16 || s.phases_w == 1 || banks % s.phases_w || any_map(epilogue, s, c).vectors) return 0;
     for (int q = 0; q < s.real_outer; ++q)

@@ -19,6 +19,7 @@ void run(StoreText& role, bool after_pool) {
 }  // namespace
 
 void columns(StoreText& role) {
+    const Leaving& leaving = role.epilogue.leaving();
     const bool early = releases_early(role);
     const std::string real = num(role.s.real_outer);
     if (early) {
@@ -29,8 +30,9 @@ void columns(StoreText& role) {
     }
     // Threads that meet over channels or columns leave together.
     if (role.epilogue.stats() == 0)
-        role.t.line(role.program.reduces_in_chunks() || role.m.whole_rows ? "if (!__any_sync(~0u, count > 0)) continue;"
-                                                                          : "if (count <= 0) continue;");
+        role.t.line(role.epilogue.reduces_in_chunks() || role.m.whole_rows
+                        ? "if (!__any_sync(~0u, count > 0)) continue;"
+                        : "if (count <= 0) continue;");
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
     if (role.m.vectors) {
@@ -55,16 +57,16 @@ void columns(StoreText& role) {
                     (skew ? "(px ^ w_phase * " + num(skew) + ");" : "px;"));
         role.t.unrolled("for (int i = 0; i < BATCH; i++) " + role.value +
                         "[i][0] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
-        if (role.program.fold >= 0 && role.epilogue.graph()[role.program.fold].op == Op::logsumexp) {
+        if (leaving.exit == Exit::fold && role.epilogue.graph()[leaving.handed].op == Op::logsumexp) {
             role.t.line("REAL masses[BATCH][VECTOR];");
             role.t.unrolled(
                 "for (int i = 0; i < BATCH; i++) masses[i][0] = from[(PHASE_CHANNELS + CHUNK_ROW(i)) * PITCH];");
         }
     }
-    if (role.program.fold >= 0)
+    if (leaving.exit == Exit::fold)
         role.chain.unfold(role.value, "masses"), role.chain.steps(true);
-    else if (role.program.handed >= 0)
-        role.chain.define(role.program.handed, role.value, {true, true}), role.chain.steps(true);
+    else if (leaving.exit == Exit::reduced)
+        role.chain.define(leaving.handed, role.value, {true, true}), role.chain.steps(true);
     else
         run(role, false);
     sinks(role);
