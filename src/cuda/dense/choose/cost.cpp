@@ -108,29 +108,33 @@ bool Cost::alternates() const {
            (!needs.one_by_one || chunks() <= 4);
 }
 
-Cost::Parts Cost::parts() const {
-    const double k = s.k_stages * c.k_steps, n = needs.exit == Exit::swap_ab ? s.operand_rows : s.run_pixels,
-                 terms = problem.terms() == 2 ? 3 : 1;
-    double steps = 0, tiles = s.tile_count();
-    for (int v : s.variant_steps) steps += v;
-    steps *= met * terms / s.variants, tiles *= met / s.variants;  // a K step of one tile
+Cost::Step Cost::step() const {
+    const double n = needs.exit == Exit::swap_ab ? s.operand_rows : s.run_pixels, terms = problem.terms() == 2 ? 3 : 1;
     const bool warps = problem.family == Family::mma;
-    const double multiply = warps ? n * problem.real_bytes() / 4 * (problem.real_bytes() / 4) : n / 2,
-                 operands = warps ? weights_read_by_warps + n / 2 : weights_read + n / 4;
-    double step = std::max(steps * multiply, steps * operands);
+    const double multiply = warps ? n * problem.real_bytes() / 4 * (problem.real_bytes() / 4) : n / 2;
+    Step step;
+    step.reading = warps ? weights_read_by_warps + n / 2 : weights_read + n / 4;
+    for (int v : s.variant_steps) step.products += v;
+    step.products *= met * terms / s.variants;
+    step.tiles = s.tile_count(), step.tiles *= met / s.variants;
+    step.cycles = std::max(step.products * multiply, step.products * step.reading);
     if (!c.resident) {  // weights must arrive in time, the ring's depth ahead
-        const double slabs = met * slab_count(), slab = step / slabs;
-        step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
+        const double slabs = met * slab_count(), slab = step.cycles / slabs;
+        const double taken = problem.boxed() ? slab_boxed : slab_copied;
+        step.cycles = (std::max(slab, (slab_latency + slab) / c.slabs) + taken) * slabs;
         const double again =
             serpentine(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
-        step =
-            std::max(step, again * tiles * s.tile_bytes / (needs.has_store_role() ? l2_bytes_with_stores : l2_bytes));
+        const double l2 = needs.has_store_role() ? l2_bytes_with_stores : l2_bytes;
+        step.cycles = std::max(step.cycles, again * step.tiles * s.tile_bytes / l2);
     }
     if (operand_without_stores()) {  // so must patches that come directly into the operand
-        const double stage = c.k_steps * step;
-        step = std::max(stage, (patch_latency + stage) / c.stages) / c.k_steps;
+        const double stage = c.k_steps * step.cycles;
+        step.cycles = std::max(stage, (patch_latency + stage) / c.stages) / c.k_steps;
     }
-    // Loads: the raw pieces, and what is done with them.
+    return step;
+}
+
+double Cost::load_cycles() const {
     const double turn = turn_cycles(problem) * (s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0));
     const double pieces = problem.transposed()                ? s.vectors / c.piece
                           : problem.load == LoadMode::operand ? 0
@@ -140,72 +144,93 @@ Cost::Parts Cost::parts() const {
     const double asking = problem.load == LoadMode::unaligned_rows
                               ? (row_box_asked + row_box_brought * c.piece) * pieces * problem.lanes() * s.patch_rows()
                               : 0;
-    const double load = s.k_stages * std::max(transposing, asking);
-    // Chunks: what the store role takes, and how long the products wait for room.
-    const double outer = static_cast<double>(s.chunk_outer);
+    return s.k_stages * std::max(transposing, asking);
+}
+
+double Cost::run_pixels() const { return static_cast<double>(c.run[0] * c.run[1] * c.run[2] * c.run[3]); }
+
+Cost::Chunk Cost::chunk() const {
+    const double outer = static_cast<double>(s.chunk_outer), element = static_cast<double>(needs.element_bytes);
     const double rows = s.segments > 1
                             ? static_cast<double>(problem.cout) * std::min<double>(outer, s.real_outer) * s.phases_w
                             : s.chunk_height;
-    const double elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
-    const double run = static_cast<double>(c.run[0] * c.run[1] * c.run[2] * c.run[3]);
-    const double inside =
-        run / (std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * chunk_pixels());  // of a chunk's pixels
-    const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]),
-                 element = static_cast<double>(needs.element_bytes);
+    Chunk chunk;
+    chunk.elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
+    chunk.inside = run_pixels() / (std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * chunk_pixels());
+    const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
+    chunk.stored = needs.stores ? chunks() * chunk.elements / pooled * element : 0.0;
     // Some residues along w only: their pieces fill their sectors in part.
-    const double apart = needs.pixel_major || s.phases_w == s.period[3]
-                             ? 1.0
-                             : std::min(static_cast<double>(s.period[3]), sector / element) / s.phases_w;
-    double chunk = chunk_taken + elements * 4 / chunk_read_bytes + elements / 128 * needs.epilogue_flops * flop_cycles +
-                   (needs.stores ? apart * elements / pooled * element /
-                                       (needs.vector > 1 || s.phases_w > 1 ? vectors_stored : singles_stored)
-                                 : 0);
-    if (needs.all_channels) chunk += channels_reduced;
-    if (needs.ahead) chunk = std::max(chunk, memory_latency);
-    // On fragments two warps a scheduler run the chain, while no products do.
+    const double in_parts = needs.pixel_major || s.phases_w == s.period[3]
+                                ? 1.0
+                                : std::min(static_cast<double>(s.period[3]), sector / element) / s.phases_w;
+    const double a_cycle = needs.vector > 1 || s.phases_w > 1 ? vectors_stored : singles_stored;  // bytes
+    chunk.cycles = chunk_taken + chunk.elements * 4 / chunk_read_bytes +
+                   chunk.elements / 128 * needs.epilogue_flops * flop_cycles +
+                   (needs.stores ? in_parts * chunk.elements / pooled * element / a_cycle : 0);
+    if (needs.all_channels) chunk.cycles += channels_reduced;
+    if (needs.ahead) chunk.cycles = std::max(chunk.cycles, memory_latency);
+    return chunk;
+}
+
+// Two warps a scheduler run the chain, while no products do.
+double Cost::chain_cycles() const {
     const double values = s.blocks * s.accumulators;
-    const double fragments =
-        !needs.has_store_role()
-            ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.exit == Exit::swap_ab ? swap_ab_laid : 0))
-        : needs.folded ? chain_begins + values * (fold_flops + needs.epilogue_flops)
-                       : 0;
-    const double store = needs.has_store_role() ? chunks() * chunk / c.store_groups : 0;
-    const double boxed = needs.exit == Exit::tma
-                             ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
-                                   static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * element
-                             : 0;  // bytes
-    const double laid = needs.exit == Exit::swap_ab
-                            ? 2.0 * s.blocks * swap_ab_pixels * static_cast<double>(problem.cout)
-                            : 0;                                                       // elements
-    const double direct = needs.exit == Exit::direct ? 2.0 * s.blocks * 64 * run : 0;  // elements
-    // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
-    const double sectors = direct / 8 * (element * s.phases_w <= 4 || needs.pixel_major ? 1 : element / 4.0) *
-                           (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
-    const double handed = needs.exit == Exit::swap_ab ? laid * element
-                          : needs.exit == Exit::tma   ? boxed * (1 + needs.added)
-                                                      : chunks() * chunk_bytes();
-    // Tensors that come in boxes are asked for when a tile's products begin.
-    const double awaited = needs.added ? std::max(0.0, patch_latency - k * step) : 0;
-    const double wait = !needs.has_store_role() ? 0
-                                                : (s.joint ? waits_joint : waits_alone) *
-                                                      std::max(0.0, chunks() - c.buffers) * chunk / c.store_groups;
-    const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
-                           awaited + fragments + (needs.exit == Exit::tma ? box_sent * s.blocks : 0) +
-                           sectors * (needs.one_by_one ? sectors_shared : 1) / sectors_stored;
-    const double shared = k * steps * operands +
-                          (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
-                          static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
-                          2 * handed / shared_bytes_a_cycle;
-    const double memory = ((needs.exit == Exit::swap_ab  ? laid * element
-                            : needs.exit == Exit::direct ? direct * element
-                            : needs.exit == Exit::tma    ? boxed * (1 + needs.added)
-                            : needs.stores               ? chunks() * elements / pooled * element
-                                                         : 0.0) +
-                           chunks() * elements * inside * needs.ahead +
-                           static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) *
-                               patch_from_memory) /
-                          memory_bytes;
-    return {product, load, shared, store, memory};
+    if (!needs.has_store_role())
+        return chain_begins +
+               2 * values * (1 + needs.epilogue_flops + (needs.exit == Exit::swap_ab ? swap_ab_laid : 0));
+    return needs.folded ? chain_begins + values * (fold_flops + needs.epilogue_flops) : 0;
+}
+
+Cost::Left Cost::left(const Chunk& chunk) const {
+    const double element = static_cast<double>(needs.element_bytes), channels = static_cast<double>(problem.cout);
+    switch (needs.exit) {
+        case Exit::swap_ab: {
+            const double laid = 2.0 * s.blocks * swap_ab_pixels * channels * element;
+            return {laid, laid, 0};
+        }
+        case Exit::tma: {
+            const double boxed = 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
+                                 std::min<double>(s.segment, channels) * run_pixels() * element * (1 + needs.added);
+            return {boxed, boxed, 0};
+        }
+        case Exit::direct: {
+            // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
+            const double elements = 2.0 * s.blocks * 64 * run_pixels();
+            const double sectors = elements / 8 * (element * s.phases_w <= 4 || needs.pixel_major ? 1 : element / 4.0) *
+                                   (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
+            return {0, elements * element, sectors * (needs.one_by_one ? sectors_shared : 1)};
+        }
+        default:
+            return {chunks() * chunk_bytes(), chunk.stored, 0};
+    }
+}
+
+Cost::Parts Cost::parts() const {
+    const double k = s.k_stages * c.k_steps;
+    const Step step = this->step();
+    const Chunk chunk = this->chunk();
+    const Left left = this->left(chunk);
+    Parts parts;
+    parts.load = load_cycles();
+    parts.store = needs.has_store_role() ? chunks() * chunk.cycles / c.store_groups : 0;
+    // The products wait for room where buffers are full. Tensors that come in boxes are asked for when a tile's
+    // products begin.
+    const double wait = !needs.has_store_role()
+                            ? 0
+                            : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
+                                  chunk.cycles / c.store_groups;
+    const double awaited = needs.added ? std::max(0.0, patch_latency - k * step.cycles) : 0;
+    parts.product = k * step.cycles + s.k_stages * stage_change + wait + left.shared / chunk_written / 2 + tile_change +
+                    awaited + chain_cycles() + (needs.exit == Exit::tma ? box_sent * s.blocks : 0) +
+                    left.sectors / sectors_stored;
+    const double staged = static_cast<double>(s.stage_bytes) * s.k_stages;
+    parts.shared = k * step.products * step.reading +
+                   (c.resident || !c.strip ? 0 : k * step.tiles * s.tile_bytes / shared_bytes_a_cycle) +
+                   staged * patch_passes / shared_bytes_a_cycle + 2 * left.shared / shared_bytes_a_cycle;
+    const double patch = static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes());
+    parts.memory = (left.memory + chunks() * chunk.elements * chunk.inside * needs.ahead + patch * patch_from_memory) /
+                   memory_bytes;
+    return parts;
 }
 
 double Cost::cycles() const {

@@ -40,9 +40,29 @@ struct Cost {
 private:
     // What each role and each resource takes for a tile, were it alone.
     struct Parts {
-        double product, load, shared, store, memory;
+        double product = 0, load = 0, shared = 0, store = 0, memory = 0;
     };
     Parts parts() const;
+    struct Step {                        // of K, for both product warpgroups
+        double products = 0, tiles = 0;  // and operand tiles
+        double reading = 0;              // cycles in which a product reads its operands from shared memory
+        double cycles = 0;               // until the next can begin
+    };
+    Step step() const;
+    double load_cycles() const;
+    struct Chunk {
+        double elements = 0, inside = 0;  // and the share of its pixels that are in the run
+        double stored = 0;                // bytes to memory, of all chunks
+        double cycles = 0;                // of the store role
+    };
+    Chunk chunk() const;
+    double chain_cycles() const;        // on accumulators
+    struct Left {                       // what product warps make of their accumulators
+        double shared = 0, memory = 0;  // bytes that go there
+        double sectors = 0;             // that they store themselves
+    };
+    Left left(const Chunk& chunk) const;
+    double run_pixels() const;
     int chunk_pixels() const { return s.chunk_rows * c.chunk_width; }
     int chunk_bytes() const;
     double chunks() const;   // of both warpgroups
