@@ -48,7 +48,7 @@ TmaTensor tma_input(const TileProgram& program, const Problem& problem, const Co
         LoadMode::unaligned_rows) {  // rows of every so many channels; the image's planes one behind the other
         const auto& stride = program.input.strides;
         const int64_t lanes = problem.lanes(), element = bytes(program.input.dtype);
-        tensor.extent = {static_cast<int32_t>(unaligned_rows_extent(problem, program)),
+        tensor.extent = {static_cast<int32_t>(unaligned_rows_extent(problem, program.input)),
                          static_cast<int32_t>(problem.groups * problem.cin / lanes),
                          static_cast<int32_t>(problem.axes[0].in), 1, 1};
         tensor.box = {s.row_box(problem), config.piece, 1, 1, 1};

@@ -4,6 +4,7 @@
 
 #include "cuda/dense/read/refusal.h"
 #include "cuda/dense/schedule/figures.h"
+#include "graph/has.h"
 
 namespace transfuse::cuda {
 
@@ -91,164 +92,204 @@ int instructions(const Node& node, bool rounded) {
     }
 }
 
-}  // namespace
+class TileReader {
+public:
+    TileReader(const Surroundings& around, std::string* why_not)
+        : around_(around), graph_(around.plan.graph), pass_(around.pass), no_{why_not} {}
 
-std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not) {
-    const Refusal no{why_not};
-    const Graph& graph = around.plan.graph;
-    const Pass& pass = around.pass;
-    TileProgram program;
-    program.around = &around;
-    if (pass.kind != PassKind::dense) return no("not a dense pass");
-    const Node& anchor = graph[pass.anchor];
-    program.spatial = static_cast<int>(anchor.type.rank()) - 2;
-    if (program.spatial < 1 || program.spatial > 3) return no("more than three spatial axes");
-    const int spatial = program.spatial;
-    program.grid_shape = spread(anchor.type.shape, spatial, 1);
-
-    // Prologue: from the streamed tensor to the lattice's x.
-    Values seen;
-    auto is_step = [&](ValueId v) {
-        return std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& s) { return s.value == v; });
-    };
-    auto read = [&](ValueId v) {
-        if (is_literal(graph, v) || is_step(v) || std::find(seen.begin(), seen.end(), v) != seen.end()) return;
-        seen.push_back(v);
-        program.reads.push_back(operand(around, v, spatial));
-    };
-    ValueId x = anchor.args[0];
-    for (const TileStep& step : pass.steps)
-        if (step.scope == Scope::prologue) program.prologue.push_back(step.value);
-    if (program.prologue.empty()) {
-        program.input = operand(around, x, spatial);
-    } else {
-        for (ValueId v : program.prologue)
-            for (ValueId arg : graph[v].args)
-                if (!is_literal(graph, arg) && !is_step(arg)) {
-                    if (program.input.value < 0 && graph[arg].type.shape == graph[x].type.shape)
-                        program.input = operand(around, arg, spatial);  // the chain may read it as well
-                    else if (arg != program.input.value)
-                        read(arg);
-                }
-        if (program.input.value < 0) return no("the prologue reads no tensor of x's shape");
-        if (program.input.dtype != graph[x].type.dtype) return no("the prologue changes the dtype of x");
+    std::optional<TileProgram> program() {
+        if (pass_.kind != PassKind::dense) return no_("not a dense pass");
+        const Node& anchor = graph_[pass_.anchor];
+        program_.around = &around_;
+        program_.spatial = static_cast<int>(anchor.type.rank()) - 2;
+        if (program_.spatial < 1 || program_.spatial > 3) return no_("more than three spatial axes");
+        program_.grid_shape = spread(anchor.type.shape, 1);
+        if (!prologue(anchor.args[0])) return std::nullopt;
+        program_.weight = anchor.args[1];
+        if (anchor.args.size() > 2 && anchor.args[2] >= 0) bias(anchor.args[2]);
+        if (!steps() || !stores() || !rows()) return std::nullopt;
+        if (program_.stores.empty() && program_.grid.empty()) return no_("nothing is stored");
+        count_instructions();
+        program_.pixel_major = is_pixel_major();
+        return std::move(program_);
     }
-    const auto input_strides = spread(
-        view_strides(around.plan, program.input.value, around.strides[static_cast<size_t>(program.input.root)]).strides,
-        spatial, 0);
-    program.input.strides = input_strides;
 
-    // Weight and bias.
-    const ValueId w = anchor.args[1];
-    program.weight = w;
-    if (anchor.args.size() > 2 && anchor.args[2] >= 0) program.bias = anchor.args[2];
-    if (program.bias >= 0 && !is_literal(graph, program.bias)) {
+private:
+    bool refuse(std::string sentence) const {
+        no_(std::move(sentence));
+        return false;
+    }
+    std::array<int64_t, 5> spread(const Sizes& sizes, int64_t missing) const {
+        return cuda::spread(sizes, program_.spatial, missing);
+    }
+    Operand operand(ValueId v) const { return cuda::operand(around_, v, program_.spatial); }
+    bool is_step(ValueId v) const {
+        return std::any_of(pass_.steps.begin(), pass_.steps.end(), [&](const TileStep& s) { return s.value == v; });
+    }
+    void read(ValueId v) {
+        if (is_literal(graph_, v) || is_step(v) || has(read_, v)) return;
+        read_.push_back(v);
+        program_.reads.push_back(operand(v));
+    }
+
+    // From the streamed tensor to the lattice's x.
+    bool prologue(ValueId x) {
+        for (const TileStep& step : pass_.steps)
+            if (step.scope == Scope::prologue) program_.prologue.push_back(step.value);
+        Operand& input = program_.input;
+        if (program_.prologue.empty()) input = operand(x);
+        for (ValueId v : program_.prologue)
+            for (ValueId arg : graph_[v].args) {
+                if (is_literal(graph_, arg) || is_step(arg)) continue;
+                if (input.value < 0 && graph_[arg].type.shape == graph_[x].type.shape)
+                    input = operand(arg);  // the chain may read it as well
+                else if (arg != input.value)
+                    read(arg);
+            }
+        if (input.value < 0) return refuse("the prologue reads no tensor of x's shape");
+        if (input.dtype != graph_[x].type.dtype) return refuse("the prologue changes the dtype of x");
+        input.strides = spread(strides_of(input.value, input.root).strides, 0);  // those of axes of one pixel, too
+        return true;
+    }
+    StridedView strides_of(ValueId v, ValueId root) const {
+        return view_strides(around_.plan, v, around_.strides[static_cast<size_t>(root)]);
+    }
+
+    void bias(ValueId v) {
+        program_.bias = v;
+        if (is_literal(graph_, v)) return;
         Operand bias;
-        bias.value = program.bias;
-        bias.root = view_root(around.plan, program.bias);
-        const StridedView view =
-            view_strides(around.plan, program.bias, around.strides[static_cast<size_t>(bias.root)]);
-        bias.offset = view.offset, bias.dtype = graph[program.bias].type.dtype;
-        bias.strides[1] = view.strides[0];
-        bias.depends[1] = true;
-        program.reads.push_back(bias);
-        seen.push_back(program.bias);
+        bias.value = v, bias.root = view_root(around_.plan, v);
+        const StridedView view = strides_of(v, bias.root);
+        bias.offset = view.offset, bias.dtype = graph_[v].type.dtype;
+        bias.strides[1] = view.strides[0], bias.depends[1] = true;
+        program_.reads.push_back(bias);
+        read_.push_back(v);
     }
 
-    // Tile steps and grid reductions.
-    auto grid = program.grid_shape;
-    Values before_pool;
-    for (const TileStep& step : pass.steps) {
-        if (step.value == pass.anchor || step.scope == Scope::prologue || step.scope == Scope::tail) continue;
-        const Node& node = graph[step.value];
-        if (step.scope == Scope::grid) {
-            if (!is_reduction(node.op)) return no(std::string("a grid ") + std::string(name(node.op)));
-            GridReduction reduction;
-            reduction.value = step.value, reduction.of = node.args[0], reduction.op = node.op;
-            const int64_t rank = graph[node.args[0]].type.rank();
-            for (int64_t dim : node.attributes.integers(Key::dims))
-                reduction.reduced[static_cast<size_t>(axis_of(dim, rank, spatial))] = true;
-            reduction.whole = true;
-            const auto shape = spread(graph[node.args[0]].type.shape, spatial, 1);
-            for (size_t a = 2; a < 5; ++a)
-                if (!reduction.reduced[a] && shape[a] > 1) reduction.whole = false;
-            for (size_t a : {size_t(0), size_t(2), size_t(3), size_t(4)})
-                if (shape[a] != grid[a]) return no("a reduction of a value smaller than the grid");
-            program.grid.push_back(reduction);
-            continue;
+    bool steps() {
+        for (const TileStep& step : pass_.steps) {
+            if (step.value == pass_.anchor || step.scope == Scope::prologue || step.scope == Scope::tail) continue;
+            if (!(step.scope == Scope::grid ? grid_reduction(step.value) : tile_step(step.value))) return false;
         }
+        for (const GridReduction& g : program_.grid)
+            if (has(before_pool_, g.of)) return refuse("a reduction of a value before the pool");
+        return true;
+    }
+
+    bool grid_reduction(ValueId v) {
+        const Node& node = graph_[v];
+        if (!is_reduction(node.op)) return refuse("a grid " + std::string(name(node.op)));
+        GridReduction reduction;
+        reduction.value = v, reduction.of = node.args[0], reduction.op = node.op;
+        const Type& of = graph_[node.args[0]].type;
+        for (int64_t dim : node.attributes.integers(Key::dims))
+            reduction.reduced[static_cast<size_t>(axis_of(dim, of.rank(), program_.spatial))] = true;
+        reduction.whole = true;
+        const auto shape = spread(of.shape, 1);
+        for (size_t a = 2; a < 5; ++a)
+            if (!reduction.reduced[a] && shape[a] > 1) reduction.whole = false;
+        if (!has_grid_of(shape)) return refuse("a reduction of a value smaller than the grid");
+        program_.grid.push_back(reduction);
+        return true;
+    }
+    bool has_grid_of(const std::array<int64_t, 5>& shape, bool but_for_rows = false) const {
+        for (size_t a : {size_t{0}, size_t{2}, size_t{3}, size_t{4}})
+            if (shape[a] != program_.grid_shape[a] && !(but_for_rows && a == 4 && shape[a] == 1)) return false;
+        return true;
+    }
+
+    bool tile_step(ValueId v) {
+        const Node& node = graph_[v];
         if (is_pointwise(node.op)) {
             for (ValueId arg : node.args) read(arg);
         } else if (is_reduction(node.op)) {
             const auto& dims = node.attributes.integers(Key::dims);
-            const bool row = dims.size() == 1 && dims[0] == spatial + 1;
+            const bool row = dims.size() == 1 && dims[0] == program_.spatial + 1;
             if (dims.size() != 1 || (dims[0] != 1 && !row) || !node.attributes.flag(Key::keepdim))
-                return no("a tile reduction over other axes than channels or rows");
-            (row ? program.row_reductions : program.channel_reductions) = true;
-        } else if (auto pool = tile_pool(graph, step.value)) {
-            if (program.pool) return no("two pools in a tile");
-            program.pool = pool, program.pool_value = step.value;
-            grid = spread(node.type.shape, spatial, 1);
-            if (program.channel_reductions || program.row_reductions) return no("a reduction before a pool");
-            before_pool = program.steps;
-            before_pool.push_back(pass.anchor);
+                return refuse("a tile reduction over other axes than channels or rows");
+            (row ? program_.row_reductions : program_.channel_reductions) = true;
+        } else if (auto pool = tile_pool(graph_, v)) {
+            if (program_.pool) return refuse("two pools in a tile");
+            program_.pool = pool, program_.pool_value = v;
+            program_.grid_shape = spread(node.type.shape, 1);
+            if (program_.channel_reductions || program_.row_reductions) return refuse("a reduction before a pool");
+            before_pool_ = program_.steps;
+            before_pool_.push_back(pass_.anchor);
         } else {
-            return no(std::string(name(node.op)) + " in a tile program");
+            return refuse(std::string(name(node.op)) + " in a tile program");
         }
-        program.steps.push_back(step.value);
+        program_.steps.push_back(v);
+        return true;
     }
-    program.grid_shape = grid;
-    auto early = [&](ValueId v) { return std::find(before_pool.begin(), before_pool.end(), v) != before_pool.end(); };
-    for (const GridReduction& g : program.grid)
-        if (early(g.of)) return no("a reduction of a value before the pool");
 
-    // Sinks.
-    for (const Store& store : pass.stores) {
-        const bool tile = std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& s) {
-            return s.value == store.value && s.scope == Scope::tile;
-        });
-        if (!tile) continue;
-        if (early(store.value)) return no("a value before the pool is stored");
-        Operand o;
-        o.value = store.value, o.root = store.target;
-        o.dtype = graph[store.value].type.dtype;
-        const Sizes& strides = around.strides[static_cast<size_t>(store.target)];
-        const Type& type = graph[store.value].type;
-        if (graph[store.target].type.shape == type.shape || !store.start.empty()) {
-            o.strides = spread(strides, spatial, 0);
-            for (size_t k = 0; k < store.start.size(); ++k) o.offset += store.start[k] * strides[k];
-        } else if (auto aligned = without_ones(type.shape, graph[store.target].type.shape, strides)) {
-            o.strides = spread(*aligned, spatial, 0);
-        } else {
-            if (strides != contiguous_strides(graph[store.target].type.shape))
-                return no("a store reshaped into strided memory");
-            o.strides = spread(contiguous_strides(type.shape), spatial, 0);
+    bool stores() {
+        for (const Store& store : pass_.stores) {
+            const bool tile = std::any_of(pass_.steps.begin(), pass_.steps.end(), [&](const TileStep& s) {
+                return s.value == store.value && s.scope == Scope::tile;
+            });
+            if (tile && !this->store(store)) return false;
         }
-        const auto shape = spread(type.shape, spatial, 1);
+        return true;
+    }
+    bool store(const Store& store) {
+        if (has(before_pool_, store.value)) return refuse("a value before the pool is stored");
+        const Type& type = graph_[store.value].type;
+        const Sizes& target = graph_[store.target].type.shape;
+        const Sizes& strides = around_.strides[static_cast<size_t>(store.target)];
+        Operand o;
+        o.value = store.value, o.root = store.target, o.dtype = type.dtype;
+        if (target == type.shape || !store.start.empty()) {
+            o.strides = spread(strides, 0);
+            for (size_t k = 0; k < store.start.size(); ++k) o.offset += store.start[k] * strides[k];
+        } else if (auto aligned = without_ones(type.shape, target, strides)) {
+            o.strides = spread(*aligned, 0);
+        } else {
+            if (strides != contiguous_strides(target)) return refuse("a store reshaped into strided memory");
+            o.strides = spread(contiguous_strides(type.shape), 0);
+        }
+        const auto shape = spread(type.shape, 1);
         for (size_t a = 0; a < 5; ++a) o.depends[a] = shape[a] > 1;
-        for (size_t a : {size_t(0), size_t(2), size_t(3), size_t(4)})
-            if (shape[a] != grid[a] && !(program.row_reductions && a == 4 && shape[a] == 1))
-                return no("a stored value smaller than the grid");
-        program.stores.push_back(o);
+        if (!has_grid_of(shape, program_.row_reductions)) return refuse("a stored value smaller than the grid");
+        program_.stores.push_back(o);
+        return true;
     }
-    if (program.row_reductions) {
-        if (program.channel_reductions || program.pool || !program.grid.empty())
-            return no("rows reduced beside channels, images or windows");
-        for (const Operand& o : program.stores)
-            if (o.depends[4] && o.strides[4] != 1) return no("rows reduced that do not lie together in memory");
+
+    bool rows() const {
+        if (!program_.row_reductions) return true;
+        if (program_.channel_reductions || program_.pool || !program_.grid.empty())
+            return refuse("rows reduced beside channels, images or windows");
+        for (const Operand& o : program_.stores)
+            if (o.depends[4] && o.strides[4] != 1) return refuse("rows reduced that do not lie together in memory");
+        return true;
     }
-    if (program.stores.empty() && program.grid.empty()) return no("nothing is stored");
-    const bool rounded = graph[pass.anchor].type.dtype != DType::f64 &&
-                         (graph[pass.anchor].type.dtype != DType::f32 ||
-                          around.precision != Fp32Precision::strict);  // factors of the products
-    for (ValueId v : program.steps) program.chain_instructions += instructions(graph[v], rounded);
-    const Operand* main = program.stores.empty() ? nullptr : &program.stores[0];
-    program.pixel_major = main && !program.pool && !program.row_reductions && main->depends[1] &&
-                          main->strides[1] == 1 && main->strides[4] != 1;
-    if (program.pixel_major)
-        for (const GridReduction& g : program.grid)
-            if (g.whole) program.pixel_major = false;
-    return program;
+
+    void count_instructions() {
+        const DType dtype = graph_[pass_.anchor].type.dtype;
+        const bool rounded =  // factors of the products
+            dtype != DType::f64 && (dtype != DType::f32 || around_.precision != Fp32Precision::strict);
+        for (ValueId v : program_.steps) program_.chain_instructions += instructions(graph_[v], rounded);
+    }
+
+    bool is_pixel_major() const {
+        if (program_.stores.empty() || program_.pool || program_.row_reductions) return false;
+        const Operand& main = program_.stores[0];
+        return main.depends[1] && main.strides[1] == 1 && main.strides[4] != 1 &&
+               std::none_of(program_.grid.begin(), program_.grid.end(), [](const GridReduction& g) { return g.whole; });
+    }
+
+    const Surroundings& around_;
+    const Graph& graph_;
+    const Pass& pass_;
+    const Refusal no_;
+    TileProgram program_;
+    Values read_, before_pool_;
+};
+
+}  // namespace
+
+std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not) {
+    return TileReader(around, why_not).program();
 }
 
 Needs TileProgram::needs(int phases_w) const {

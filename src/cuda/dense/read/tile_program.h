@@ -62,7 +62,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family,
                                     std::string* why_not);
 // Elements from the first of an image's vector of channels to its last, of an input whose rows begin anywhere.
-int64_t unaligned_rows_extent(const Problem& problem, const TileProgram& program);
+int64_t unaligned_rows_extent(const Problem& problem, const Operand& input);
 // Whether fp32 products are made in TF32: at this size, or at sizes many times larger.
 bool tf32_pays(const Surroundings& around, const Problem& problem, bool at_larger_sizes);
 
