@@ -9,7 +9,7 @@
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/combine.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/parts.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/read/tile_program.h"
 #include "cuda/dense/schedule/figures.h"

@@ -4,7 +4,7 @@
 #include "cuda/assemble/figures.h"
 #include "cuda/assemble/pass/pass_generator.h"
 #include "cuda/dense/dense.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/parts.h"
 #include "cuda/loop/loop.h"
 #include "cuda/plain/grouped/grouped.h"
 #include "graph/has.h"

@@ -1,7 +1,7 @@
 #include "cuda/assemble/pass/pass_tiles.h"
 
 #include "cuda/dense/dense.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/parts.h"
 
 namespace transfuse::cuda {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cuda/dense/exits/exits.h"
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/parts.h"
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/read/keys.h"
 #include "cuda/dense/schedule/kernel_spec.h"

@@ -1,4 +1,4 @@
-#include "cuda/dense/read/apart.h"
+#include "cuda/dense/read/parts.h"
 
 #include <algorithm>
 
