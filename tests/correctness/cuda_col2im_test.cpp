@@ -62,11 +62,11 @@ void run(bool last, bool aligned, bool portable) {
     check(cases, 3e-6);
 }
 
-TEST(CudaApart, Planes) { run(false, true, false); }
-TEST(CudaApart, PortableChannelsLastUnaligned) { run(true, false, true); }
+TEST(CudaCol2im, Planes) { run(false, true, false); }
+TEST(CudaCol2im, PortableChannelsLastUnaligned) { run(true, false, true); }
 
 // Many channels fill their rows; 16-bit products are cheap as they are.
-TEST(CudaApart, TheRestIsNot) {
+TEST(CudaCol2im, TheRestIsNot) {
     for (const char* body : {"%x = input f32[2,64,32,32]  %w = param f32[64,64,4,4]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]",
                              "%x = input f16[2,64,32,32]  %w = param f16[64,3,4,4]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]"}) {
         const Graph graph = graph_of(body);
@@ -75,7 +75,7 @@ TEST(CudaApart, TheRestIsNot) {
 }
 
 // What takes scratch memory for the sake of speed is left where there is to be none.
-TEST(CudaApart, NotWhereMemoryIsSpared) {
+TEST(CudaCol2im, NotWhereMemoryIsSpared) {
     for (const char* body : {passes[0], gathered[0]}) {
         const Plan made = plan(rewrite(graph_of(body)).rewritten, Machine::h200());
         Target target;
@@ -88,7 +88,7 @@ TEST(CudaApart, NotWhereMemoryIsSpared) {
     }
 }
 
-TEST(CudaApart, CompilesForEveryArchitecture) {
+TEST(CudaCol2im, CompilesForEveryArchitecture) {
     std::string reason;
     if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
     for (int arch : {80, 90}) {

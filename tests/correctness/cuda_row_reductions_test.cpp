@@ -81,7 +81,7 @@ TEST(CudaRowReductions, Portable) {
 }
 
 // What tiles do not hold is a product and a loop: channels last, and rows that are too long.
-TEST(CudaRowReductions, Apart) {
+TEST(CudaRowReductions, Parts) {
     std::vector<HostCase> cases;
     for (const auto& [body, last] :
          {std::pair{

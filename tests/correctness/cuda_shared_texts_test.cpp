@@ -9,7 +9,7 @@
 namespace transfuse::cuda {
 namespace {
 
-TEST(AlikePasses, have_values_numbered_in_the_order_of_the_text) {
+TEST(SharedTexts, have_values_numbered_in_the_order_of_the_text) {
     EXPECT_EQ(numbered_in_order("v12 = r7 + v12_exp; f(v7);"), "v0 = r1 + v0_exp; f(v1);");
     EXPECT_EQ(numbered_in_order("v1 v0 v10"), "v0 v1 v2");
     EXPECT_EQ(numbered_in_order("struct S { float v3; }; s.v3 + t->r3"), "struct S { float v0; }; s.v0 + t->r0");
@@ -17,7 +17,7 @@ TEST(AlikePasses, have_values_numbered_in_the_order_of_the_text) {
     EXPECT_EQ(numbered_in_order("curve12, v5x, r, dev9, 5"), "curve12, v5x, r, dev9, 5");
 }
 
-TEST(AlikePasses, of_residual_blocks_share_their_texts) {
+TEST(SharedTexts, of_residual_blocks_share_their_texts) {
     std::string text = "graph g {\n  %x0 = input f32[2,32,16,16]\n";
     for (int i = 0; i < 8; ++i) text += "  %w" + std::to_string(i) + " = param f32[32,32,3,3]\n";
     for (int i = 0; i < 4; ++i) {

@@ -9,8 +9,8 @@
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
 #include "cuda/dense/exits/combine.h"
-#include "cuda/dense/read/parts.h"
 #include "cuda/dense/read/keys.h"
+#include "cuda/dense/read/parts.h"
 #include "cuda/dense/read/tile_program.h"
 #include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/schedule/serpentine.h"
@@ -181,10 +181,10 @@ FamilyProgram write(const Surroundings& around, const Cutting& cutting) {
         if (o.root < 0)
             kept_at.push_back(scratch),
                 scratch +=
-                round_up((options.apart ? parts_stored(*problem) : numel(around.plan.graph[o.value].type.shape)) *
+                round_up((options.parts ? parts_stored(*problem) : numel(around.plan.graph[o.value].type.shape)) *
                              epilogue.real_bytes(),
                          256);
-    if (options.apart) result.places.emplace(around.pass.anchor, place_of_parts(around, *problem, kept_at[0]));
+    if (options.parts) result.places.emplace(around.pass.anchor, place_of_parts(around, *problem, kept_at[0]));
 
     Launch main;
     main.source = text.source;
@@ -247,9 +247,9 @@ std::optional<Offer> offer(const Surroundings& around, std::unique_ptr<Request> 
     Offer offer;
     offer.seconds = estimate(problem, cutting->request->needs, cutting->cut.config, *cutting->cut.schedule,
                              around.target.multiprocessors);
-    if (options.apart) {
+    if (options.parts) {
         offer.seconds += seconds_to_add_up(around, problem);
-        offer.parts = name_of_parts(options.apart);
+        offer.parts = name_of_parts(options.parts);
     }
     const double waves = static_cast<double>(cutting->sizes.total) / around.target.multiprocessors;
     offer.busy = waves / std::ceil(waves);
@@ -279,16 +279,16 @@ std::optional<Offer> offer_dense(const Surroundings& around, std::string* why_no
     return std::nullopt;
 }
 
-std::optional<Offer> offer_dense_apart(const Surroundings& around, double than) {
+std::optional<Offer> offer_dense_in_parts(const Surroundings& around, double than) {
     for (Family family : families(around)) {
         const auto read = read_pass(around, family, nullptr);
         if (!read) continue;
         std::optional<Offer> best;
-        for (const Apart& apart : worth_leaving_apart(read->problem, around, than))
-            if (auto one = offer(around, family, nullptr, {.apart = apart});
+        for (const SumParts& parts : parts_worth_trying(read->problem, around, than))
+            if (auto one = offer(around, family, nullptr, {.parts = parts});
                 one && (!best || one->seconds < best->seconds))
                 best = std::move(one);
-        if (best) return best->seconds < figures::apart_clearly * than ? std::move(best) : std::nullopt;
+        if (best) return best->seconds < figures::parts_clearly_faster * than ? std::move(best) : std::nullopt;
     }
     return std::nullopt;
 }

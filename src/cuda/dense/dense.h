@@ -50,9 +50,9 @@ private:
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<Offer> offer_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
-// The same where it is estimated clearly faster with the parts of its sums left apart (apart.h): they alone are stored,
+// The same where it is estimated clearly faster with its sums in parts (parts.h): they alone are stored,
 // places says how they are read. than: the estimate of what it would replace.
-std::optional<Offer> offer_dense_apart(const Surroundings& surroundings, double than);
+std::optional<Offer> offer_dense_in_parts(const Surroundings& surroundings, double than);
 
 // The same where it is estimated clearly faster with a copy of its input (to_channels_last.h).
 std::optional<Offer> offer_dense_channels_last(const Surroundings& surroundings, double than);

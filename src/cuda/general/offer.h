@@ -27,7 +27,7 @@ struct FamilyProgram {
 struct Offer {
     double seconds = 0;      // estimate; 0: none, what the family takes at all it makes faster than others
     double busy = 1;         // share of the multiprocessors that have a tile, over all rounds
-    std::string parts = {};  // in which sums are left, in words (apart.h); empty: they are whole
+    std::string parts = {};  // in which sums are left, in words (parts.h); empty: they are whole
     std::function<FamilyProgram()> write;  // once, while all that was asked with is there
 };
 

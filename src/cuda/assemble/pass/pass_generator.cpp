@@ -92,7 +92,7 @@ void PassGenerator::pointwise() {
 }
 
 void PassGenerator::settle_tiles() {
-    if (reduces_rows(graph_, pass_) && rows_apart()) return;
+    if (reduces_rows(graph_, pass_) && rows_behind()) return;
     if (tiles_->offer && tiles_->offer->parts.empty() && product_pays()) return;
     if (tiles_->offer) return take_tiles();
     why_not_ = std::move(tiles_->why_not);

@@ -59,7 +59,7 @@ private:
     std::optional<Product> product_by_a_family(const std::shared_ptr<const Part>& product);
     bool is_a_part(ValueId v) const;  // of a larger tensor, as it is stored
     std::shared_ptr<const Part> product_of_pass() const;
-    // Parts of its sums (apart.h), and a launch that adds them up into memory, where that is estimated clearly faster.
+    // Parts of its sums (parts.h), and a launch that adds them up into memory, where that is estimated clearly faster.
     std::optional<Product> product_in_parts(const std::shared_ptr<const Part>& product, double than);
     // What follows a product is more than a chain on each pixel (statistics, pools): parts of its sums,
     // and the general kernel for the rest, where both are clearly faster than tiles that make all of the pass.
@@ -70,7 +70,7 @@ private:
     void take_product_and_loop(Product product, Offer loop);
     // Reductions of rows apart from the product. Where tiles could hold them as well, the estimates decide. False:
     // tiles do, or neither can.
-    bool rows_apart();
+    bool rows_behind();
     int64_t bytes_of(ValueId v) const {
         return numel(graph_[v].type.shape) * static_cast<int64_t>(bytes(graph_[v].type.dtype));
     }

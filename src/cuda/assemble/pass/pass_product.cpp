@@ -61,7 +61,7 @@ std::shared_ptr<const PassGenerator::Part> PassGenerator::product_of_pass() cons
 std::optional<PassGenerator::Product> PassGenerator::product_in_parts(const std::shared_ptr<const Part>& product,
                                                                       double than) {
     if (!may_take_memory(context_, product->around)) return std::nullopt;
-    const auto offer = offer_dense_apart(product->around, than);
+    const auto offer = offer_dense_in_parts(product->around, than);
     if (!offer) return std::nullopt;
     const auto write = [this, product, offer] {
         FamilyProgram products = offer->write();
@@ -135,7 +135,7 @@ void PassGenerator::take_product_and_loop(Product product, Offer loop) {
     };
 }
 
-bool PassGenerator::rows_apart() {
+bool PassGenerator::rows_behind() {
     const bool buffer = !placement_.in_memory(pass_.anchor);
     auto product = product_alone();
     if (!product) return false;

@@ -15,7 +15,7 @@ Tiles offer_tiles(const PassContext& context, const Surroundings& around, bool a
     }
     if (!tiles.offer || !all_of_pass || !may_take_memory(context, around)) return tiles;
     const double than = tiles.offer->seconds;
-    if (auto parts = chain_can_gather(around) ? offer_dense_apart(around, than) : std::nullopt)
+    if (auto parts = chain_can_gather(around) ? offer_dense_in_parts(around, than) : std::nullopt)
         tiles = {std::move(parts), nullptr, {}};
     else if (auto channels_last = offer_dense_channels_last(around, than))
         tiles = {std::move(channels_last), nullptr, {}};

@@ -16,7 +16,7 @@ struct Tiles {
     std::string why_not;
 };
 
-// Where adding them up afterwards is estimated faster, parts of the sums (apart.h); or whole ones, of an input that is
+// Where adding them up afterwards is estimated faster, parts of the sums (parts.h); or whole ones, of an input that is
 // copied to channels last: for the first size of a program, by the heuristic's configuration, where tiles make all of
 // the pass. around: lives until the offer is written.
 Tiles offer_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass);

@@ -205,14 +205,14 @@ Cost::Left Cost::left(const Chunk& chunk) const {
     }
 }
 
-Cost::Parts Cost::parts() const {
+Cost::Bounds Cost::bounds() const {
     const double k = s.k_stages * c.k_steps;
     const Step step = this->step();
     const Chunk chunk = this->chunk();
     const Left left = this->left(chunk);
-    Parts parts;
-    parts.load = load_cycles();
-    parts.store = needs.has_store_role() ? chunks() * chunk.cycles / c.store_groups : 0;
+    Bounds bounds;
+    bounds.load = load_cycles();
+    bounds.store = needs.has_store_role() ? chunks() * chunk.cycles / c.store_groups : 0;
     // The products wait for room where buffers are full. Tensors that come in boxes are asked for when a tile's
     // products begin.
     const double wait = !needs.has_store_role()
@@ -220,21 +220,21 @@ Cost::Parts Cost::parts() const {
                             : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
                                   chunk.cycles / c.store_groups;
     const double awaited = needs.added ? std::max(0.0, patch_latency - k * step.cycles) : 0;
-    parts.product = k * step.cycles + s.k_stages * stage_change + wait + left.shared / chunk_written / 2 + tile_change +
-                    awaited + chain_cycles() + (needs.exit == Exit::tma ? box_sent * s.blocks : 0) +
-                    left.sectors / sectors_stored;
+    bounds.product = k * step.cycles + s.k_stages * stage_change + wait + left.shared / chunk_written / 2 +
+                     tile_change + awaited + chain_cycles() + (needs.exit == Exit::tma ? box_sent * s.blocks : 0) +
+                     left.sectors / sectors_stored;
     const double staged = static_cast<double>(s.stage_bytes) * s.k_stages;
-    parts.shared = k * step.products * step.reading +
-                   (c.resident || !c.strip ? 0 : k * step.tiles * s.tile_bytes / shared_bytes_a_cycle) +
-                   staged * patch_passes / shared_bytes_a_cycle + 2 * left.shared / shared_bytes_a_cycle;
+    bounds.shared = k * step.products * step.reading +
+                    (c.resident || !c.strip ? 0 : k * step.tiles * s.tile_bytes / shared_bytes_a_cycle) +
+                    staged * patch_passes / shared_bytes_a_cycle + 2 * left.shared / shared_bytes_a_cycle;
     const double patch = static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes());
-    parts.memory = (left.memory + chunks() * chunk.elements * chunk.inside * needs.ahead + patch * patch_from_memory) /
-                   memory_bytes;
-    return parts;
+    bounds.memory = (left.memory + chunks() * chunk.elements * chunk.inside * needs.ahead + patch * patch_from_memory) /
+                    memory_bytes;
+    return bounds;
 }
 
 double Cost::cycles() const {
-    const auto [product, load, shared, store, memory] = parts();
+    const auto [product, load, shared, store, memory] = bounds();
     const double ragged =
         1 + (needs.one_by_one ? short_row_one_by_one : short_row) / static_cast<double>(c.run[3] * s.period[3]);
     double total = std::max({product, load + first_patch, shared, store * ragged, memory * ragged});

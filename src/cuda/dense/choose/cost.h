@@ -39,10 +39,10 @@ struct Cost {
 
 private:
     // What each role and each resource takes for a tile, were it alone.
-    struct Parts {
+    struct Bounds {
         double product = 0, load = 0, shared = 0, store = 0, memory = 0;
     };
-    Parts parts() const;
+    Bounds bounds() const;
     struct Step {                        // of K, for both product warpgroups
         double products = 0, tiles = 0;  // and operand tiles
         double reading = 0;              // cycles in which a product reads its operands from shared memory

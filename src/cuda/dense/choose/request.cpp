@@ -55,12 +55,13 @@ static int store_vector(const TileProgram& program, const Problem& problem, bool
     return 1;
 }
 
-std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not, const Apart& apart) {
+std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not,
+                                  const SumParts& parts) {
     auto program = read_tile_program(around, why_not);
     if (!program) return std::nullopt;
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return std::nullopt;
-    if (apart) leave_apart(*program, *problem, apart);
+    if (parts) make_in_parts(*program, *problem, parts);
     auto handed = handed_of(*program, *problem);
     program->vector = store_vector(*program, *problem, program->channel_reductions && !handed);
     return ReadPass{std::move(*program), *problem, std::move(handed)};
@@ -83,7 +84,7 @@ std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, c
 
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
                                       const TextOptions& options) {
-    auto read = read_pass(around, family, why_not, options.apart);
+    auto read = read_pass(around, family, why_not, options.parts);
     return read ? request_of(std::move(*read), around, options) : nullptr;
 }
 

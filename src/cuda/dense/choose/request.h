@@ -6,9 +6,9 @@
 #include <string>
 
 #include "cuda/dense/exits/exits.h"
-#include "cuda/dense/read/parts.h"
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/read/keys.h"
+#include "cuda/dense/read/parts.h"
 #include "cuda/dense/schedule/kernel_spec.h"
 
 namespace transfuse::cuda {
@@ -34,7 +34,7 @@ struct TextOptions {
     int larger = 0;
     bool loose = false;
     std::shared_ptr<const KernelSpec> spec = nullptr;
-    Apart apart = {};
+    SumParts parts = {};
 };
 
 // What a pass asks of a family, before its text has any options.
@@ -43,10 +43,10 @@ struct ReadPass {
     Problem problem;
     std::optional<Handed> handed;
 };
-// Nothing, with a sentence, where the family does not take the pass. apart: what is left for others to add up.
+// Nothing, with a sentence, where the family does not take the pass. parts: in which others add up its sums.
 std::optional<ReadPass> read_pass(const Surroundings& around, Family family, std::string* why_not,
-                                  const Apart& apart = {});
-// Null where the options do not fit. (What is apart in it was asked for so.)
+                                  const SumParts& parts = {});
+// Null where the options do not fit. (Parts in it were asked for so.)
 std::unique_ptr<Request> request_of(ReadPass read, const Surroundings& around, const TextOptions& options);
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
                                       const TextOptions& options = {});

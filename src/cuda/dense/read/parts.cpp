@@ -56,9 +56,10 @@ Few<int64_t, 2> slices_worth_it(const Problem& problem, const Target& target) {
 
 }  // namespace
 
-Few<Apart, 4> worth_leaving_apart(const Problem& problem, const Surroundings& around, double seconds) {
-    Few<Apart, 4> worth;
-    if (problem.real_bytes() != 4 || seconds * figures::apart_clearly <= around.plan.machine.launch) return worth;
+Few<SumParts, 4> parts_worth_trying(const Problem& problem, const Surroundings& around, double seconds) {
+    Few<SumParts, 4> worth;
+    if (problem.real_bytes() != 4 || seconds * figures::parts_clearly_faster <= around.plan.machine.launch)
+        return worth;
     // Products of 16 bits leave nothing to gain by col2im.
     const Graph& graph = around.plan.graph;
     const bool words = graph[graph[around.pass.anchor].args[0]].type.dtype == DType::f32;
@@ -79,16 +80,16 @@ bool chain_can_gather(const Surroundings& around) {
     return true;
 }
 
-void leave_apart(TileProgram& program, Problem& problem, const Apart& apart) {
+void make_in_parts(TileProgram& program, Problem& problem, const SumParts& parts) {
     const Graph& graph = program.around->plan.graph;
     for (size_t a = 1; a < 4; ++a) {
-        if (!is_in_rows(apart.taps, a)) continue;
+        if (!is_in_rows(parts.taps, a)) continue;
         Lattice& axis = problem.axes[a];
         problem.tap_rows[a - 1] = axis.taps, problem.cout *= axis.taps;
         axis = Lattice{.in = axis.in, .out = axis.in};
         program.grid_shape[a + 1] = axis.out;
     }
-    problem.slices = apart.slices, problem.groups *= apart.slices, problem.cin /= apart.slices;
+    problem.slices = parts.slices, problem.groups *= parts.slices, problem.cin /= parts.slices;
     program.grid_shape[1] = problem.groups * problem.cout;
     // Of the tile program only the prologue is left.
     auto before = [&](const Operand& o) {
@@ -144,8 +145,8 @@ double seconds_to_add_up(const Surroundings& around, const Problem& problem) {
     return twice ? 2 * once : once;
 }
 
-std::string name_of_parts(const Apart& apart) {
-    return apart.slices > 1 ? "the sums of " + std::to_string(apart.slices) + " slices of its channels"
+std::string name_of_parts(const SumParts& parts) {
+    return parts.slices > 1 ? "the sums of " + std::to_string(parts.slices) + " slices of its channels"
                             : "the products of each tap";
 }
 

@@ -13,28 +13,28 @@
 
 namespace transfuse::cuda {
 
-struct Apart {
+struct SumParts {
     Col2imAxes taps = 0;  // rows
     int64_t slices = 1;   // of each group's channels
     explicit operator bool() const { return taps != 0 || slices > 1; }
 };
 
-// What is worth an estimate, of a pass that takes so many seconds with nothing apart: the axes that a rough count of
+// What is worth an estimate, of a pass that takes so many seconds made whole: the axes that a rough count of
 // products and bytes says, and slices that give a machine with idle multiprocessors something to do.
-Few<Apart, 4> worth_leaving_apart(const Problem& problem, const Surroundings& around, double seconds);
+Few<SumParts, 4> parts_worth_trying(const Problem& problem, const Surroundings& around, double seconds);
 
 // Whether whoever stores the pass's values may add up the parts: behind the convolution there is nothing but a chain on
 // each pixel.
 bool chain_can_gather(const Surroundings& around);
 
 // The product alone, a row for each channel and tap of those axes, a group for each slice.
-void leave_apart(TileProgram& program, Problem& problem, const Apart& apart);
+void make_in_parts(TileProgram& program, Problem& problem, const SumParts& parts);
 
 int64_t parts_stored(const Problem& problem);  // elements
 Place place_of_parts(const Surroundings& around, const Problem& problem, int64_t at);
 double seconds_to_add_up(const Surroundings& around, const Problem& problem);  // an estimate, with the launch for it
 
 // What a pass with parts says of them: "the products of each tap".
-std::string name_of_parts(const Apart& apart);
+std::string name_of_parts(const SumParts& parts);
 
 }  // namespace transfuse::cuda

@@ -160,7 +160,7 @@ inline constexpr double most_slices = 32;      // more sums are stored than are 
 
 // Products of each tap, and their sums. Of the other's time: what is estimated .32 and .66 of it was measured .43 and
 // .68. Products that a multiprocessor adds up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11 of 132).
-inline constexpr double apart_clearly = 0.7, gather_rate = 8e11 / 132;
+inline constexpr double parts_clearly_faster = 0.7, gather_rate = 8e11 / 132;
 
 // An input that is copied to channels last: of the other's time, of which what comes element by element takes 1.7
 // to 5.5 times as long as is estimated (docs/measured.md); and the share of the memory's bandwidth that the copy has.

@@ -44,15 +44,15 @@ inline bool comes_in_elements(LoadMode load) {
     return load == LoadMode::planar || load == LoadMode::pairs || load == LoadMode::singles;
 }
 
-using Col2imAxes = unsigned;  // of axes d, h and w those whose taps are rows of their own: bits (apart.h)
+using Col2imAxes = unsigned;  // of axes d, h and w those whose taps are rows of their own: bits (parts.h)
 
 // The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
 struct Problem {
     std::array<Lattice, 4> axes;
     int64_t groups = 1, cin = 1, cout = 1;  // per group
     std::array<int64_t, 3> tap_rows{
-        1, 1, 1};        // taps along d, h, w that are rows of their own: cout counts (channel, tap) (apart.h)
-    int64_t slices = 1;  // so many neighbouring groups are slices of one group's channels in (apart.h)
+        1, 1, 1};        // taps along d, h, w that are rows of their own: cout counts (channel, tap) (parts.h)
+    int64_t slices = 1;  // so many neighbouring groups are slices of one group's channels in (parts.h)
     Arithmetic arithmetic = Arithmetic::tf32;
     Family family = Family::wgmma;
     LoadMode load = LoadMode::planar;
