@@ -5,10 +5,15 @@
 #include "cuda/dense/exits/accumulators/fragment_sums.h"
 #include "cuda/dense/schedule/figures.h"
 #include "cuda/kernel/expression.h"
+#include "cuda/kernel/hooks.h"
 
 namespace transfuse::cuda {
 
 namespace {
+
+constexpr std::string_view statistics =
+#include "cuda/device/exits/statistics.cuh"
+    ;
 
 class FragmentProgram {
 public:
@@ -23,75 +28,51 @@ public:
           places_(epilogue, s, c, sums_.are_sums() && (!once_ || epilogue.problem().sums_are_long()), t) {}
 
     std::string text() {
-        constants();
-        t.line(
-            "// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the "
-            "columns 8j + 2(lane % 4) + {0, 1}.");
-        t.line("template <int WG> struct Fragments {");
-        members();
-        places_.functions();
-        tile();
-        finish();
-        t.line("};");
-        return t.str();
+        const Hooks hooks{{"tables", written([&] { places_.tables(); })},
+                          {"fields", written([&] { fields(); })},
+                          {"sums", written([&] { sums_.functions(); })},
+                          {"begin", written([&] { begin(); })},
+                          {"places", written([&] { places_.functions(); })},
+                          {"whole tiles", written([&] { whole_tiles(); })},
+                          {"results", written([&] { tile(); })},
+                          {"lanes", written([&] { join_lanes(); })}};
+        return constants() + hooked(statistics, hooks);
     }
 
 private:
-    void constants() {
+    // What the lines become that are written meanwhile.
+    template <class Write>
+    std::string written(const Write& write) {
+        t = Lines();
+        write();
+        return t.str();
+    }
+
+    std::string constants() {
         const bool pooled = places_.pooled();
-        t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
+        t = Lines();
         t.constants({{"SEGMENTS", s_.segments}, {"WRITERS", fragment_writers(c_)}});
         // Of a lane: columns and channels.
         t.constants({{"RESULTS", places_.results()}, {"RESULT_ROWS", s_.segments > 1 ? 1 : 2}});
         t.constants({{"STATS", epilogue_.stats()}, {"MASKS", pooled ? 1 : s_.blocks}});
-        t.constants({{"MASK_ROWS", !pooled && s_.segments > 1 ? 2 : 1}});
-        places_.tables();
+        t.constants({{"MASK_ROWS", !pooled && s_.segments > 1 ? 2 : 1}, {"CHANNELS", epilogue_.channels()}});
+        t.constants({{"ROWS_PER_TILE", fragment_rows_per_tile(epilogue_, s_)}});
+        return t.str();
     }
 
-    void members() {
-        const std::string counts = places_.counts();
-        t.line("const REAL* table;");
-        t.line("const Sizes& s;");
-        t.line("const Operands& operands;");
-        t.line(
-            "int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment");
-        if (!counts.empty()) t.line("bool counts;                      // false: another lane has the same results");
+    void fields() {
+        if (!places_.counts().empty())
+            t.line("bool counts;                      // false: another lane has the same results");
         places_.fields();
         sums_.declare("sums");
-        t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-        t.unrolled("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
-        t.line("}");
-        sums_.functions();
-        t.line(
-            "__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& "
-            "given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), "
-            "warpgroup(warpgroup) {");
-        t.line("const int lane = t % 32, row = lane / 4, warp = t / 32;");
-        t.line("column = lane % 4 * 2;");
-        t.line(
-            "channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / "
-            "SEGMENTS) : warp * 16 + row);");
-        t.line(
-            "segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: "
-            "one more");
-        if (!counts.empty()) t.line("counts = " + counts + ";");
-        sums_.clear("sums");
-        t.line("}");
     }
 
-    void channels_of_tile() {
-        t.line(
-            "const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + "
-            "channel, image = at.u[0];");
-        t.line("(void)group, (void)first_channel, (void)image;");
-        t.line("#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))");
-        t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
+    void begin() {
+        if (!places_.counts().empty()) t.line("counts = " + places_.counts() + ";");
+        sums_.clear("sums");
     }
 
     void tile() {
-        if (places_.whole_tiles_apart()) whole_tiles_apart();
-        t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {");
-        channels_of_tile();
         sums_.declare("parts");
         sums_.clear("parts");
         places_.pooled() ? pooled_tile() : plain_tile();
@@ -105,9 +86,6 @@ private:
             sums_.join("sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; });
             t.line("}");
         }
-        t.line("#undef CHANNEL");
-        t.line("#undef CHANNEL_OK");
-        t.line("}");
     }
 
     void plain_tile() {
@@ -118,18 +96,16 @@ private:
             places_.asked() ? asked_results("") : masked_tile();
     }
 
-    // Inside the image only results that may lie at the end of a row are looked at one by one.
-    void whole_tiles_apart() {
-        t.line("// Of a tile that no border cuts, only results at the ends of rows are looked at one by one.");
-        t.line(
-            "template <bool WHOLE> __device__ __forceinline__ void count(REAL (&acc)[BLOCKS][ACCUMULATORS], const "
-            "Place& "
-            "at, REAL (&parts)[RESULT_ROWS][STATS]) {");
-        channels_of_tile();
+    // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.
+    void whole_tiles() {
+        if (!places_.whole_tiles_apart()) return;
+        t.line("template <bool WHOLE> __device__ __forceinline__ void count(REAL (&acc)[BLOCKS][ACCUMULATORS],");
+        t.line("const Place& at, REAL (&parts)[RESULT_ROWS][STATS]) {");
+        t.line("const int group = at.fixed / MGROUPS, image = at.u[0];");
+        t.line("const int first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel;");
+        t.line("(void)group, (void)first_channel, (void)image;");
         t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
         asked_results("(WHOLE && !at_the_end(e)) || ");
-        t.line("#undef CHANNEL");
-        t.line("#undef CHANNEL_OK");
         t.line("}");
     }
 
@@ -224,30 +200,14 @@ private:
                                   : std::vector<int>{};
     }
 
-    // A channel's results over the lanes that share it, in a fixed order, to the writer's row.
-    void finish() {
-        t.line(
-            "__device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int "
-            "channel_in_group, long long rows, long long row) {");
-        t.unrolled("for (int i = 0; i < RESULT_ROWS; i++) {");
+    // parts[i] over the lanes that share a channel.
+    void join_lanes() {
         std::vector<int> lanes{1, 2};
         for (int k : lanes_of_segments()) lanes.push_back(k);
         for (int k : lanes)
             sums_.join("parts[i]", [&](const std::string& m) {
                 return "__shfl_xor_sync(~0u, parts[i][" + m + "], " + num(k) + ")";
             });
-        t.line("if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {");
-        t.unrolled("for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * " + num(epilogue_.channels()) +
-                   " + channel_at + i * 8] = parts[i][k];");
-        t.line("}");
-        t.line("}");
-        t.line("}");
-        t.line("__device__ __forceinline__ void finish() {");
-        if (!fragment_rows_per_tile(epilogue_, s_))
-            t.line(
-                "write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : "
-                "0));");
-        t.line("}");
     }
 
     const Epilogue& epilogue_;

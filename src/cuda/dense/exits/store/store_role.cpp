@@ -5,10 +5,15 @@
 #include "cuda/dense/exits/store/store_values.h"
 #include "cuda/dense/exits/store/store_walks.h"
 #include "cuda/kernel/expression.h"
+#include "cuda/kernel/hooks.h"
 
 namespace transfuse::cuda {
 
 namespace {
+
+constexpr std::string_view store_role_text =
+#include "cuda/device/exits/store_role.cuh"
+    ;
 
 void row_of(StoreText& role) {
     role.t.line("// The first row of a phase in the chunk, −1 where it has no taps.");
@@ -49,8 +54,15 @@ void constants(StoreText& role) {
     role.t.line("__constant__ int phase_codes[" +
                 num(static_cast<int64_t>(role.s.phase_table.size()) * role.s.sets * role.s.chunk_outer) + "] = {" +
                 listed(codes) + "};   // residues: along d * 65536 + h * 256 + the first along w");
+    const int64_t real_bytes = role.epilogue.real_bytes();
+    role.t.constants({{"STORE_SLOTS_AT", role.epilogue.slots_at()}, {"GROUP_BYTES", role.epilogue.group_bytes()}});
+    role.t.constants({{"STORE_IMAGES_AT", role.epilogue.images_at() / real_bytes}});
+    role.t.constants({{"STORE_EXCHANGE_AT", role.epilogue.exchange_at() / real_bytes}});
+    role.t.constants({{"WARPS_ALONG_W", m.warps_along_w}, {"NEIGHBOURS", m.neighbours}});
+    role.t.constants({{"RELEASES_EARLY", releases_early(role)}, {"REAL_OUTER", role.s.real_outer}});
+    role.t.line("constexpr int PITCH_W = " + std::string(role.s.run_pitch_name()) + ";");
     row_of(role);
-    store_helpers(role);
+    role.t.add(std::string(vectors_stored()));
     int64_t together = 4;  // channels of a table read at once
     while (!role.m.neighbours || role.epilogue.channels() % together || role.epilogue.problem().cout % together ||
            role.m.items % together || role.m.batch % together)
@@ -116,101 +128,82 @@ void load_image_tables(StoreText& role) {
     role.t.line("}");
 }
 
-// From the role's beginning into the loop over chunks.
-void begin(StoreText& role) {
-    const bool pm = role.program.pixel_major;
-    role.t.line(
-        "// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products "
-        "run.");
-    role.t.line(
-        "static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& "
-        "operands, int store_group, int t) {");
-    role.t.line("const REAL* table = (const REAL*)(shared + TABLES_AT);");
-    role.t.line("REAL* slots = (REAL*)(shared + TABLES_AT + " + num(role.epilogue.slots_at()) + " + store_group * " +
-                num(role.epilogue.group_bytes()) + ");");
-    role.t.line("REAL* image_table = slots + " + num(role.epilogue.images_at() / role.epilogue.real_bytes()) + ";");
-    role.t.line("REAL* exchange = slots + " + num(role.epilogue.exchange_at() / role.epilogue.real_bytes()) + ";");
-    role.t.line("int exchange_turn = 0;");
-    if (role.m.warps_along_w)
-        role.t.line("const int lane_column = t / 32 * LANES_W + t % LANES_W, lane_row = t % 32 / LANES_W;");
-    else
-        role.t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W" +
-                    std::string(role.m.neighbours ? " * ITEMS;" : ";"));
-    role.t.line(std::string("constexpr int COLUMNS_AT_ONCE = ") + (role.m.warps_along_w ? "4 * " : "") + "LANES_W;");
-    role.t.line("(void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;");
+// Whether whole vectors of what a tensor has along a row, or of a pixel's channels, may be read or stored.
+std::string begins_on_vectors(const StoreText& role, const std::string& pointer, const std::string& strides,
+                              int64_t element) {
+    const bool pixel_major = role.program.pixel_major;
     // A group's channels may begin between two vectors.
-    const std::string begins =
-        pm && role.epilogue.problem().groups > 1 && role.epilogue.problem().cout % role.m.vector ? "false && " : "";
+    const bool between =
+        pixel_major && role.epilogue.problem().groups > 1 && role.epilogue.problem().cout % role.m.vector != 0;
+    const std::string size = num(element * role.m.vector), along = pixel_major ? ".c" : ".w",
+                      other = pixel_major ? ".w" : ".c";
+    return std::string(between ? "false && " : "") + strides + along + " == 1 && (((unsigned long long)" + pointer +
+           " | " + num(element) + "ull * (" + strides + ".n | " + strides + other + " | " + strides + ".d | " +
+           strides + ".h)) % " + size + ") == 0 && " + size + " <= 16";
+}
+
+std::string vectors(const StoreText& role) {
+    Lines t;
     for (size_t k = 0; k < role.epilogue.stores().size(); ++k) {
         const Operand& o = role.epilogue.stores()[k];
         if (stores_whole(role, o) || role.m.along) continue;
-        const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * role.m.vector),
-                          ys = "operands.ys" + id;
-        role.t.line("const bool wide" + id + " = " + begins + "VECTOR > 1 && " +
-                    (pm ? ys + ".c == 1 && " : ys + ".w == 1 && ") + "(((unsigned long long)operands.y" + id + " | " +
-                    num(bytes(o.dtype)) + "ull * (" + ys + ".n | " + (pm ? ys + ".w" : ys + ".c") + " | " + ys +
-                    ".d | " + ys + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
+        const std::string id = num(static_cast<int64_t>(k));
+        t.line("const bool wide" + id + " = VECTOR > 1 && " +
+               begins_on_vectors(role, "operands.y" + id, "operands.ys" + id, bytes(o.dtype)) + ";");
     }
     for (size_t k = 0; k < role.epilogue.reads().size(); ++k) {  // as ChunkChain::load_elements asks
         const Operand& o = role.epilogue.reads()[k];
         if (role.m.vector == 1 || role.m.along || role.epilogue.table_of(k) >= 0 ||
-            role.epilogue.image_table_of(k) >= 0 || !(pm ? o.depends[1] : o.depends[4]))
+            role.epilogue.image_table_of(k) >= 0 || !o.depends[role.program.pixel_major ? 1 : 4])
             continue;
-        const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * role.m.vector),
-                          rs = "operands.rs" + id;
-        role.t.line("const bool wide_r" + id + " = " + begins + rs + (pm ? ".c" : ".w") +
-                    " == 1 && (((unsigned long long)operands.r" + id + " | " + num(bytes(o.dtype)) + "ull * (" + rs +
-                    ".n | " + rs + (pm ? ".w" : ".c") + " | " + rs + ".d | " + rs + ".h)) % " + size + ") == 0 && " +
-                    size + " <= 16;");
+        const std::string id = num(static_cast<int64_t>(k));
+        t.line("const bool wide_r" + id + " = " +
+               begins_on_vectors(role, "operands.r" + id, "operands.rs" + id, bytes(o.dtype)) + ";");
     }
-    role.statistics.begin();
-    if (reads_ahead(role)) ask_ahead(role);
-    role.t.line("int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers");
-    if (role.epilogue.image_tables()) role.t.line("int image = -1;");
-    role.t.line("for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {");
-    tile_place(role);
-    if (role.epilogue.image_tables()) load_image_tables(role);
-    const std::string writers = "for (int wg = 0; wg < WRITERS; wg++)";
-    if (!role.c.alternates) role.t.line(writers);
-    role.t.line("for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)");
-    role.t.line(std::string("for (int set = 0; set < SETS; set++)") + (role.c.alternates ? "" : " {"));
-    if (role.c.alternates) role.t.line(writers + " {");
-    role.t.line("const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];");
-    role.t.line("if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }");
-    role.t.line("else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }");
-    role.t.line("if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;");
-    if (reads_ahead(role)) turn_ahead(role);
-    role.t.line("barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);");
-    role.t.line("const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);");
-    chunk_place(role);
+    return t.str();
 }
 
-void end(StoreText& role) {
-    for (const char* macro : {"ROW", "CHUNK_ROW", "AHEAD", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"})
-        role.t.line(std::string("#undef ") + macro);
-    if (!releases_early(role)) role.t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
-    role.t.line("}");
-    if (role.epilogue.per_tile()) role.statistics.flush("tile");
-    role.t.line("}");
-    if (!role.epilogue.per_tile()) role.statistics.flush("blockIdx.x");
-    role.t.line("}");
+std::string walk(StoreText& role) {
+    if (role.program.pixel_major) return pixels(role);
+    return role.program.pool ? windows(role) : columns(role);
+}
+
+// In which order a tile's chunks come, as the products hand them over.
+std::string chunks_in_turn(const StoreText& role) {
+    const std::string writers = "for (int wg = 0; wg < WRITERS; wg++)",
+                      sets =
+                          "for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++) for (int set = 0; set < "
+                          "SETS; set++)";
+    return (role.c.alternates ? sets + " " + writers : writers + " " + sets) + " {";
 }
 
 }  // namespace
 
 std::string store_role(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
     StoreText role(epilogue, schedule, config);
-    constants(role);
-    macros(role);
-    begin(role);
-    if (role.program.pixel_major)
-        pixels(role);
-    else if (role.program.pool)
-        windows(role);
-    else
-        columns(role);
-    end(role);
-    return role.t.str();
+    const bool ahead = reads_ahead(role), per_tile = epilogue.per_tile();
+    const auto written = [&](const auto& write) { return role.written(write); };
+    const std::string functions = written([&] { constants(role), macros(role); });
+    Hooks hooks{{"vectors", vectors(role)},
+                {"statistics", written([&] { role.statistics.begin(); })},
+                {"ask ahead", written([&] {
+                     if (ahead) ask_ahead(role);
+                 })},
+                {"images", written([&] {
+                     if (epilogue.image_tables()) load_image_tables(role);
+                 })},
+                {"chunks", chunks_in_turn(role)},
+                {"turn ahead", written([&] {
+                     if (ahead) turn_ahead(role);
+                 })},
+                {"walk", walk(role)}};
+    hooks["flush tile"] = written([&] {
+        if (per_tile) role.statistics.flush("tile");
+    });
+    hooks["flush"] = written([&] {
+        if (!per_tile) role.statistics.flush("blockIdx.x");
+    });
+    return functions + hooked(store_role_text, hooks);
 }
 
 }  // namespace transfuse::cuda

@@ -14,6 +14,14 @@ struct StoreText {
     StoreText(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
     StoreText(const StoreText&) = delete;  // chain and statistics refer to their neighbours
 
+    // What the lines become that are written meanwhile.
+    template <class Write>
+    std::string written(const Write& write) {
+        t = Lines();
+        write();
+        return t.str();
+    }
+
     const Epilogue& epilogue;
     const TileProgram& program;
     const Schedule& s;

@@ -9,32 +9,14 @@ namespace transfuse::cuda {
 
 namespace {
 
+constexpr std::string_view store_vectors =
+#include "cuda/device/exits/store_vectors.cuh"
+    ;
+
 // Stores that need not wait for a branch after values that take long.
 bool is_apart(const StoreText& role, const Operand& o) {
     return !role.program.pixel_major && role.program.channel_reductions && role.m.vector > 1 &&
            (bytes(o.dtype) * role.m.vector == 8 || bytes(o.dtype) * role.m.vector == 16);
-}
-
-void store_where(StoreText& role) {
-    role.t.line("// One instruction, taken or not: what follows in the text need not wait for a branch.");
-    role.t.line(
-        "template <int N, class S> static __device__ __forceinline__ void store_vector_where(bool taken, S* to, const "
-        "REAL (&v)[N]) {");
-    role.t.line("tf_vector<S, N> whole;");
-    role.t.unrolled("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
-    role.t.line("#ifdef __CUDACC__");
-    role.t.line("const unsigned* w = (const unsigned*)&whole;");
-    role.t.line(
-        "if constexpr (sizeof(whole) == 16) asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.u32 p, %0, 0;\\n@p "
-        "st.global.cs.v4.u32 [%1], {%2, %3, %4, %5};\\n}\" ::\"r\"((unsigned)taken), \"l\"(to), \"r\"(w[0]), "
-        "\"r\"(w[1]), \"r\"(w[2]), \"r\"(w[3]) : \"memory\");");
-    role.t.line(
-        "else asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.u32 p, %0, 0;\\n@p st.global.cs.v2.u32 [%1], {%2, %3};\\n}\" "
-        "::\"r\"((unsigned)taken), \"l\"(to), \"r\"(w[0]), \"r\"(w[1]) : \"memory\");");
-    role.t.line("#else");
-    role.t.line("if (taken) *(tf_vector<S, N>*)to = whole;");
-    role.t.line("#endif");
-    role.t.line("}");
 }
 
 void store_pixels(StoreText& role, size_t k) {
@@ -118,19 +100,7 @@ bool stores_whole(const StoreText& role, const Operand& o) {
            std::all_of(o.strides.begin(), o.strides.begin() + 4, [&](int64_t s) { return s % vector == 0; });
 }
 
-void store_helpers(StoreText& role) {
-    role.t.line(
-        "template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {");
-    role.t.line("tf_vector<S, N> whole;");
-    role.t.unrolled("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
-    role.t.line("if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);");
-    role.t.line("else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);");
-    role.t.line("else *(tf_vector<S, N>*)to = whole;");
-    role.t.line("}");
-    if (std::any_of(role.epilogue.stores().begin(), role.epilogue.stores().end(),
-                    [&](const Operand& o) { return is_apart(role, o); }))
-        store_where(role);
-}
+std::string_view vectors_stored() { return store_vectors; }
 
 void sinks(StoreText& role) {
     for (size_t k = 0; k < role.epilogue.stores().size(); ++k)

@@ -10,7 +10,7 @@ namespace transfuse::cuda {
 // for the chain's. Where there is none it is left as it is (D took 1.349 ms, and 1.363 with whole vectors alone).
 bool stores_whole(const StoreText& role, const Operand& store);
 
-void store_helpers(StoreText& role);  // functions the stores call
-void sinks(StoreText& role);          // all stores and statistics of the values at hand
+std::string_view vectors_stored();  // functions that the stores call
+void sinks(StoreText& role);        // all stores and statistics of the values at hand
 
 }  // namespace transfuse::cuda

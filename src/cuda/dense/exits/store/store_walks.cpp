@@ -6,10 +6,15 @@
 #include "cuda/dense/exits/store/store_along.h"
 #include "cuda/dense/exits/store/store_values.h"
 #include "cuda/kernel/expression.h"
+#include "cuda/kernel/hooks.h"
 
 namespace transfuse::cuda {
 
 namespace {
+
+constexpr std::string_view store_pixels =
+#include "cuda/device/exits/store_pixels.cuh"
+    ;
 
 void run(StoreText& role, bool after_pool) {
     if (!after_pool) role.chain.anchor();
@@ -18,7 +23,8 @@ void run(StoreText& role, bool after_pool) {
 
 }  // namespace
 
-void columns(StoreText& role) {
+std::string columns(StoreText& role) {
+    role.t = Lines();
     const Leaving& leaving = role.epilogue.leaving();
     const bool early = releases_early(role);
     const std::string real = num(role.s.real_outer);
@@ -79,89 +85,34 @@ void columns(StoreText& role) {
             "of it");
         role.t.line("}");
     }
+    return role.t.str();
 }
 
-// Pixels are walked along, not divided out: a thread's next pixel lies ROWS / PHASES_W further in the run, now and then
-// on the next line.
-void pixels(StoreText& role) {
-    const bool walks = role.m.rows % role.s.phases_w == 0;
+std::string pixels(StoreText& role) {
     const auto& stores = role.epilogue.stores();
-    role.t.line(role.m.unrolled ? "#pragma unroll" : "#pragma unroll 1");
-    role.t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
-    if (releases_early(role))
-        role.t.line("if (q == " + num(role.s.real_outer) +
-                    ") barrier_arrive(shared_address(&b.chunk_empty[slot]));   // what follows reads nothing of it");
-    role.t.line("const int code = codes[q];");
-    role.t.line("if (code < 0) continue;");
-    role.t.line("int line = -1, on = 0, od = 0, oh = 0;");
-    for (size_t k = 0; k < stores.size(); ++k)
-        role.t.line("long long line_at" + num(static_cast<int64_t>(k)) + " = 0;");
-    const std::string pitch = role.s.run_pitch_name();
-    role.t.line("bool inside = false;");
-    role.t.line("auto enter = [&](int at_line) {");
-    role.t.line("line = at_line;");
-    role.t.line("const int h = line % EXTENT_H, d = line / EXTENT_H % EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
-    role.t.line(
-        "on = first_n + n; od = PERIOD_D * (first_d + d) + (code >> 16); oh = PERIOD_H * (first_h + h) + (code >> 8 & "
-        "255);");
-    role.t.line("inside = h < RUN_H && d < RUN_D && n < RUN_N && on < s.out[0] && od < s.out[1] && oh < s.out[2];");
+    Lines lines, enter, places, place;  // where each tensor's line begins, and each of a thread's pixels lies
     for (size_t k = 0; k < stores.size(); ++k) {
         const std::string id = num(static_cast<int64_t>(k)), ys = "operands.ys" + id;
-        role.t.line("line_at" + id + " = on * " + ys + ".n + od * " + ys + ".d + oh * " + ys + ".h" +
-                    (stores[k].depends[1] ? " + (long long)(group * COUT + CHANNEL(0)) * " + ys + ".c" : "") + ";");
+        lines.line("long long line_at" + id + " = 0;");
+        enter.line("line_at" + id + " = on * " + ys + ".n + od * " + ys + ".d + oh * " + ys + ".h" +
+                   (stores[k].depends[1] ? " + (long long)(group * COUT + CHANNEL(0)) * " + ys + ".c" : "") + ";");
+        places.line("long long at" + id + "[BATCH];");
+        place.line("at" + id + "[i] = line_at" + id + " + pw[i] * " + ys + ".w;");
     }
-    role.t.line("};");
-    if (walks) {
-        role.t.line("constexpr int STEP = ROWS / PHASES_W;");
-        role.t.line("const int w_phase = lane_row % PHASES_W;");
-        role.t.line("int px = lane_row / PHASES_W, w = (chunk_index * CHUNK_WIDTH + px) % " + pitch + ";");
-        role.t.line("enter((chunk_index * CHUNK_WIDTH + px) / " + pitch + ");");
-    }
-    role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
-    role.t.line("int pn[BATCH], pd[BATCH], ph[BATCH], pw[BATCH];");
-    for (size_t k = 0; k < stores.size(); ++k) role.t.line("long long at" + num(static_cast<int64_t>(k)) + "[BATCH];");
-    role.t.line("bool ok[BATCH];");
-    role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
-    role.t.unrolled("for (int i = 0; i < BATCH; i++) {");
-    if (!walks) {
-        role.t.line(
-            "const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % "
-            "PHASES_W;");
-        role.t.line("const int w = (chunk_index * CHUNK_WIDTH + px) % " + pitch + ";");
-        role.t.line("enter((chunk_index * CHUNK_WIDTH + px) / " + pitch + ");");
-    }
-    role.t.line("pn[i] = on; pd[i] = od; ph[i] = oh; pw[i] = PERIOD_W * (first_w + w) + (code & 255) + w_phase;");
-    role.t.line("ok[i] = inside && px < CHUNK_WIDTH && w < RUN_W && pw[i] < s.out[3];");
-    for (size_t k = 0; k < stores.size(); ++k)
-        role.t.line("at" + num(static_cast<int64_t>(k)) + "[i] = line_at" + num(static_cast<int64_t>(k)) +
-                    " + pw[i] * operands.ys" + num(static_cast<int64_t>(k)) + ".w;");
-    role.t.line("const int row = row_of(q, w_phase);");
-    role.t.line(
-        "constexpr int READ = 16 / (int)sizeof(REAL) < VECTOR ? 16 / (int)sizeof(REAL) : VECTOR;   // channels at "
-        "once");
-    role.t.unrolled("for (int e = 0; e < VECTOR; e += READ) {");
-    role.t.line("tf_vector<REAL, READ> in = {};");
-    role.t.line(
-        "if (row >= 0 && px < CHUNK_WIDTH) in = *(const tf_vector<REAL, READ>*)(chunk + px * PITCH + row + lane_column "
-        "* VECTOR + e);");
-    role.t.unrolled("for (int f = 0; f < READ; f++) " + role.value + "[i][e + f] = in.lane[f];");
-    role.t.line("}");
-    if (walks) {
-        role.t.line("px += STEP; w += STEP;");
-        role.t.line("if (w >= " + pitch + ") {");
-        role.t.line("enter(line + w / " + pitch + ");");
-        role.t.line("w %= " + pitch + ";");
-        role.t.line("}");
-    }
-    role.t.line("}");
-    run(role, false);
-    sinks(role);
-    role.t.line("}");
-    role.t.line("}");
+    const std::string chain = role.written([&] { run(role, false); });
+    return hooked(store_pixels, {{"unroll", role.m.unrolled ? "#pragma unroll" : "#pragma unroll 1"},
+                                 {"lines", lines.str()},
+                                 {"enter", enter.str()},
+                                 {"places", places.str()},
+                                 {"place", place.str()},
+                                 {"value", role.value},
+                                 {"chain", chain},
+                                 {"sinks", role.written([&] { sinks(role); })}});
 }
 
 // Windows side by side: each thread gathers whole windows, element by element.
-void windows(StoreText& role) {
+std::string windows(StoreText& role) {
+    role.t = Lines();
     const Needs needs = role.program.needs(role.s.phases_w);
     std::array<int, 4> reach;
     for (int a = 0; a < 4; ++a) reach[a] = static_cast<int>(std::max<int64_t>(1, needs.pool[a] / role.s.period[a]));
@@ -233,6 +184,7 @@ void windows(StoreText& role) {
     sinks(role);
     role.t.line("}");
     role.t.line("}");
+    return role.t.str();
 }
 
 }  // namespace transfuse::cuda

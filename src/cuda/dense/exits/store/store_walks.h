@@ -6,8 +6,8 @@
 
 namespace transfuse::cuda {
 
-void columns(StoreText& role);
-void pixels(StoreText& role);
-void windows(StoreText& role);
+std::string columns(StoreText& role);
+std::string pixels(StoreText& role);
+std::string windows(StoreText& role);
 
 }  // namespace transfuse::cuda
