@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/general/emitter.h"
+#include "cuda/general/figures.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -232,7 +233,7 @@ Lanes Emitter::taps(ValueId id, const Index& index) {
         int64_t terms = 1;
         for (ValueId v = id; graph_[v].op == Op::taps && !places_.contains(v); v = graph_[v].args[0])
             terms *= graph_[graph_[v].args[0]].type.shape[static_cast<size_t>(graph_[v].attributes.integer(Key::axis))];
-        if (terms <= 160 && rows <= 8) return unrolled_taps(id, index);
+        if (terms <= figures::most_unrolled && rows <= figures::most_unrolled_rows) return unrolled_taps(id, index);
         return serial(taps_fold(id, index), wide_ || node.type.dtype == DType::f64, lanes);
     }
     Index at = index;

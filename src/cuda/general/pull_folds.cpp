@@ -3,6 +3,7 @@
 #include <map>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/general/figures.h"
 #include "cuda/general/pull_writer.h"
 #include "transfuse/error.h"
 
@@ -122,7 +123,7 @@ void PullWriter::finish_job(const Job& job, const Shape& shape, const Places& pl
 
 // Lanes along the innermost loop of the fold, where the operand is contiguous there.
 int PullWriter::fold_vector(const Job& job, const Places& places) const {
-    if (!job.rows || job.terms < 1024) return 1;
+    if (!job.rows || job.terms < figures::least_vector_terms) return 1;
     const ValueId source = graph_[job.fold].args[0];
     if (!vectorises(source, places)) return 1;
     const Type& type = graph_[source].type;
@@ -192,7 +193,7 @@ bool PullWriter::lies_in_slots(ValueId fold, const Places& places) const {
 // added, to save registers, and wait each time; it moves no load across a barrier, so all threads take as many turns.
 void PullWriter::add_slots(Emitter& emitter, const Fold& fold, const Emitter::Accumulator& accumulator,
                            const std::string& slice, const Shape& shape) {
-    constexpr int64_t at_once = 8;
+    constexpr int64_t at_once = figures::slots_at_once;
     const std::string end = parameters_.integer(fold.loops[0].count, fold.loops[0].dynamic);
     const std::string begin = body_.fresh("t"), turn = body_.fresh("u"), loaded = body_.fresh("r");
     const std::string slices = number(shape.slices), turns = number(at_once);

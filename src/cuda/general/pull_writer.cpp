@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
+#include "cuda/general/figures.h"
 #include "cuda/general/whole_source.h"
 
 namespace transfuse::cuda {
@@ -109,7 +110,7 @@ PullWriter::Shape PullWriter::shape_of(const Job& job, const Places& places) con
     if (job.fold < 0) {
         shape.vector = element_vector(job, shape.order, places);
     } else if (job.rows) {
-        shape.slices = job.terms <= 2048 && job.splits == 1 ? 32 : threads;
+        shape.slices = job.terms <= figures::terms_of_a_warp && job.splits == 1 ? 32 : threads;
         shape.outputs = threads / shape.slices;
     } else {
         // Eight neighbours fill a sector; more where there are blocks enough.

@@ -6,6 +6,7 @@
 
 #include "algebra/lattice/integer.h"
 #include "cuda/kernel/shares.h"
+#include "cuda/loop/figures.h"
 #include "cuda/loop/loop_writer.h"
 #include "transfuse/error.h"
 
@@ -13,7 +14,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t most_in_registers = 64;  // elements of a row a thread holds
+using namespace figures::loop;
 
 int64_t power_of_two(int64_t at_least) {
     int64_t n = 1;
@@ -37,9 +38,9 @@ private:
         shape_.vector = widest();
         if (any_size()) return shape_for_any();
         while (loop_.row % shape_.vector != 0) shape_.vector /= 2;
-        int64_t group = loop_.row <= 1024 ? std::min<int64_t>(32, power_of_two(ceil_div(loop_.row, 8)))
-                                          : power_of_two(ceil_div(loop_.row, 16));
-        if (group > 1024) group = 1024;
+        const int64_t group = loop_.row <= row_of_a_warp
+                                  ? std::min<int64_t>(32, power_of_two(ceil_div(loop_.row, share_of_a_warp)))
+                                  : std::min(most_group, power_of_two(ceil_div(loop_.row, share_of_a_block)));
         shape_.group = static_cast<int>(group);
         shape_.vectors = static_cast<int>(ceil_div(loop_.row, group * shape_.vector));
         if (shape_.vectors * shape_.vector > most_in_registers / 2) return false;
@@ -62,12 +63,11 @@ private:
 
     // Neighbouring threads take neighbouring rows; a thread holds all of one, or each warp a share.
     bool shape_for_apart() {
-        constexpr int64_t warps = 32, share = 16;  // of a block; elements that leave its threads registers to spare
         shape_.vectors = static_cast<int>(loop_.row);
         if (loop_.row <= most_in_registers) return true;
-        if (loop_.row > warps * 2 * share) return false;
+        if (loop_.row > warps_of_a_row * 2 * share_of_a_row) return false;
         across_warps_ = true;
-        shape_.group = static_cast<int>(std::min(warps, ceil_div(loop_.row, share)));
+        shape_.group = static_cast<int>(std::min(warps_of_a_row, ceil_div(loop_.row, share_of_a_row)));
         shape_.vectors = static_cast<int>(ceil_div(loop_.row, shape_.group));
         shape_.threads = 32 * shape_.group;
         return true;

@@ -13,12 +13,11 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t most_maps = 24;  // of results and of tensors that come: arguments of a kernel are few
-
 // The chain is written out for every accumulator, of every phase.
 bool fits_accumulators(const Epilogue& epilogue) {
     return epilogue.problem().family == Family::wgmma &&  // others' warps hold other pixels
-           epilogue.program().chain_instructions <= 60 && epilogue.problem().every_phase_has_taps();
+           epilogue.program().chain_instructions <= figures::longest_on_accumulators &&
+           epilogue.problem().every_phase_has_taps();
 }
 
 // The one result of a pass whose product warps may run the chain on their accumulators and store it themselves; null:
@@ -76,7 +75,7 @@ bool leaves_by_tma(const Epilogue& epilogue) {
     const Few<size_t, 4> added = added_tensors(epilogue);
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v, added)) return false;
-    if (!added.empty() && static_cast<int64_t>(1 + added.size()) * box_maps(problem) > most_maps) return false;
+    if (!added.empty() && static_cast<int64_t>(1 + added.size()) * box_maps(problem) > figures::most_maps) return false;
     const int64_t element = bytes(store->dtype);
     // Words: strict products hide the store role, and reductions over channels are faster there (f8: 0.46 ms, in boxes
     // 0.74).

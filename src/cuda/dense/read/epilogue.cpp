@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cuda/dense/read/chain.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/kernel/expression.h"
 #include "transfuse/error.h"
 
@@ -25,7 +26,8 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     const bool many_pixels = has_many_pixels(program), few_images = has_few_images(problem);
     for (auto* tables : {&table_of_, &image_table_of_, &prologue_table_of_}) tables->reserve(reads_.size());
     for (const Operand& o : reads_) {
-        const bool small = used(o.value) && channels_ <= 2048 && !o.depends[2] && !o.depends[3] && !o.depends[4];
+        const bool small = used(o.value) && channels_ <= figures::most_table_entries && !o.depends[2] &&
+                           !o.depends[3] && !o.depends[4];
         table_of_.push_back(small && !o.depends[0] ? tables_++ : -1);
         image_table_of_.push_back(small && o.depends[0] && many_pixels ? image_tables_++ : -1);
     }
@@ -36,9 +38,9 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     int prologue_entries = 0;
     for (const Operand& o : reads_) {
         const bool small = before(o.value) && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
-                           (o.depends[0] ? few_images : channels_in <= image_entries);
+                           (o.depends[0] ? few_images : channels_in <= figures::most_table_entries);
         prologue_table_of_.push_back(small ? prologue_entries : -1);
-        if (small) prologue_entries += static_cast<int>(o.depends[0] ? image_entries : channels_in);
+        if (small) prologue_entries += static_cast<int>(o.depends[0] ? figures::most_table_entries : channels_in);
     }
     slots_at_ = prologue_at_ + prologue_entries * problem.real_bytes();
     bool batch_kept = false;
@@ -77,7 +79,11 @@ bool Epilogue::has_many_pixels(const TileProgram& program) {
     const Sizes& grid = program.around->plan.graph[program.around->pass.anchor].type.shape;
     int64_t pixels = 1;
     for (size_t k = 2; k < grid.size(); ++k) pixels *= grid[k];
-    return pixels >= 256;
+    return pixels >= figures::many_pixels;
+}
+
+bool Epilogue::has_few_images(const Problem& problem) {
+    return problem.axes[0].in * problem.groups * problem.cin <= figures::most_table_entries;
 }
 
 // The value that a reduction is of, kept as it is.

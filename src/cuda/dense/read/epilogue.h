@@ -67,9 +67,7 @@ public:
 
     // What tables are asked of sizes: are there pixels enough to keep an image's, and images few enough to keep all.
     static bool has_many_pixels(const TileProgram& program);
-    static bool has_few_images(const Problem& problem) {
-        return problem.axes[0].in * problem.groups * problem.cin <= image_entries;
-    }
+    static bool has_few_images(const Problem& problem);
 
 private:
     void place_kept(const GridReduction& reduction, Operand& store) const;
@@ -77,9 +75,8 @@ private:
     const TileProgram& program_;
     const Problem& problem_;
     OperandList reads_, stores_;
-    static constexpr int image_entries = 2048;  // of a prologue's table
-    Few<int, 4> table_of_, image_table_of_;     // per read
-    Few<int, 4> prologue_table_of_;             // per read: its first entry; −1: none
+    Few<int, 4> table_of_, image_table_of_;  // per read
+    Few<int, 4> prologue_table_of_;          // per read: its first entry; −1: none
     Few<Partial, 2> partials_;
     Leaving leaving_;
     int tables_ = 0, image_tables_ = 0, stats_ = 0;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/schedule/scheduler.h"
 
 namespace transfuse::cuda {
+
+bool Problem::sums_are_long() const { return products() >= figures::long_sum; }
 
 int64_t u_extent(const Lattice& axis) { return (axis.out + axis.period() - 1) / axis.period(); }
 

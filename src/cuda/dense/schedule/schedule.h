@@ -80,7 +80,7 @@ struct Problem {
         for (const Lattice& axis : axes) taps *= (axis.taps + axis.period() - 1) / axis.period();
         return taps * ((cin + 2 * lanes() - 1) / (2 * lanes()));
     }
-    bool sums_are_long() const { return products() >= 128; }
+    bool sums_are_long() const;
     // Else some outputs have no accumulator: nobody multiplies there.
     bool every_phase_has_taps() const {
         return std::all_of(axes.begin(), axes.end(), [](const Lattice& axis) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/dense/schedule/box_shape.h"
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/schedule/swap_ab_shape.h"
 
 namespace transfuse::cuda {
@@ -160,9 +161,10 @@ bool Scheduler::accumulators() {
     if (registers * problem_.real_bytes() / 4 >
         problem_.accumulator_registers(c_.store_groups) - (needs_.exit == Exit::statistics ? needs_.beside : 0))
         return false;
-    if (needs_.exit == Exit::tma && needs_.all_channels && (s_.blocks + 1) * s_.accumulators * problem_.terms() > 170)
-        return false;                                    // exponentials beside them
-    if (needs_.folded && registers > 128) return false;  // the fold needs some beside them
+    if (needs_.exit == Exit::tma && needs_.all_channels &&
+        (s_.blocks + 1) * s_.accumulators * problem_.terms() > figures::most_reduced_boxes)
+        return false;                                                     // exponentials beside them
+    if (needs_.folded && registers > figures::most_folded) return false;  // the fold needs some beside them
     if (c_.store_groups > 1 && (s_.accumulators > 64 || c_.buffers % (2 * c_.store_groups)))
         return false;  // a buffer may not come round before its group does
     if (c_.exit != needs_.exit || (c_.exit == Exit::swap_ab && registers > most_swap_ab)) return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/write/constants.h"
 #include "cuda/dense/write/strict.h"
 #include "cuda/kernel/lines.h"
@@ -16,8 +17,7 @@ std::string real_text(const Problem& problem) { return problem.real_bytes() == 8
 // Tiles that a thread takes one after another, where there are threads enough: taps of one channel are neighbours in
 // memory, and come with the first of them.
 int64_t tiles_of_a_thread(int64_t vectors, const Schedule& s) {
-    constexpr int64_t enough = 1 << 16;
-    return std::clamp<int64_t>(vectors / enough, 1, static_cast<int64_t>(s.tiles.size()));
+    return std::clamp<int64_t>(vectors / figures::enough_packers, 1, static_cast<int64_t>(s.tiles.size()));
 }
 
 int64_t vectors_of(const Problem& problem, const Config& config, const Schedule& s) {

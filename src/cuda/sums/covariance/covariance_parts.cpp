@@ -111,7 +111,7 @@ void CovarianceParts::share(const Work& work_of, int64_t resident, double most) 
         blocks_ += share;
     }
     first_block_.push_back(blocks_);
-    fold_slices_ = blocks_ >= 128 ? 16 : 4;
+    fold_slices_ = blocks_ >= many_blocks ? 16 : 4;
 }
 
 Index CovarianceParts::at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,

@@ -9,6 +9,7 @@ namespace transfuse::cuda::figures::covariance {
 inline constexpr int64_t few_elements = 1 << 16;  // of the result: several lanes gather each
 inline constexpr int64_t most_parts = 64;         // that sums about a mean are worth
 inline constexpr double busiest = 1.5;            // of a fair share of the work, that a block may have
+inline constexpr int64_t many_blocks = 128;       // whose parts 16 threads add up, of fewer 4
 inline constexpr int64_t stages = 3;              // planes that are on their way
 inline constexpr int64_t samples = 64;            // of a channel, for a number near its mean
 namespace ordinary {

@@ -1,11 +1,12 @@
 // How a moments kernel joins its threads' sums of cells, and cells into boxes.
+#include "cuda/sums/moments/figures.h"
 #include "cuda/sums/moments/moments_writer.h"
 
 namespace transfuse::cuda {
 
 int64_t MomentsWriter::sums_at_once() const {
     const int64_t all = cell_count_ * inner_boxes();
-    return all <= 512 ? all : inner_boxes();
+    return all <= figures::moments::by_cells::most_at_once ? all : inner_boxes();
 }
 
 void MomentsWriter::finish_reduced_inner(const std::string& cell, const std::string& count,

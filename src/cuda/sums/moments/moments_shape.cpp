@@ -39,7 +39,7 @@ bool MomentsWriter::arrange(std::string* why_not) {
         if (cells_.back().empty()) return refuse(why_not, "all intervals are empty");
         cell_count_ *= static_cast<int64_t>(cells_.back().size());
     }
-    if (cell_count_ > 128) return refuse(why_not, "too many cells");
+    if (cell_count_ > most_cells) return refuse(why_not, "too many cells");
     choose_shape();
     int64_t reach = inner_.extent;
     for (const Axis& row : rows_) reach += row.extent * row.stride;
@@ -68,7 +68,7 @@ void MomentsWriter::choose_shape() {
         int64_t widest = threads;
         if (!inner_.reduced) {
             // Several threads to a column only where the device would stand idle: they have to wait for each other.
-            const int64_t enough = 8 * s_.target.multiprocessors;
+            const int64_t enough = busy_blocks * s_.target.multiprocessors;
             int64_t lines = 1;
             while (lines < 8 && row_count / (2 * lines) >= 16 &&
                    outer_count() * ceil_div(vectors, threads / lines) < enough)
