@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "algebra/lattice/integer.h"
 #include "cuda/dense/choose/cut.h"
 #include "cuda/dense/exits/accumulators/fragments.h"
 #include "cuda/dense/exits/accumulators/tma_stores.h"
@@ -24,8 +25,6 @@
 namespace transfuse::cuda {
 
 namespace {
-
-int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 constexpr std::string_view words_between = "; ";  // of a configuration and a specialization
 
@@ -150,85 +149,102 @@ bool count_tiles(const Surroundings& around, Cutting& cutting, std::string* why_
     return true;
 }
 
-FamilyProgram write(const Surroundings& around, const Cutting& cutting) {
+// Where partial sums lie in scratch memory, from its beginning, and what is kept for others behind them.
+struct Scratch {
+    PartialRows rows;
+    std::vector<int64_t> kept_at;
+    int64_t bytes = 0;
+};
+
+Scratch scratch_of(const Surroundings& around, const Cutting& cutting) {
+    const auto& [request, cut, options, sizes, grid] = cutting;
+    const Epilogue& epilogue = request->epilogue;
+    const bool store_role = request->needs.has_store_role();
+    const bool per_tile = store_role ? epilogue.per_tile() : fragment_rows_per_tile(epilogue, *cut.schedule);
+    Scratch scratch;
+    scratch.rows = {epilogue.per_tile() ? sizes.in[0] : 1,
+                    store_role ? static_cast<int64_t>(per_tile ? sizes.total : grid) * cut.config.store_groups
+                               : static_cast<int64_t>(per_tile ? sizes.total / cut.schedule->fixed : grid) *
+                                     fragment_writers(cut.config)};
+    const auto take = [&](int64_t elements) { scratch.bytes += round_up(elements * epilogue.real_bytes(), 256); };
+    take(static_cast<int64_t>(epilogue.stats()) * scratch.rows.rows * epilogue.channels());
+    for (const Operand& o : epilogue.stores()) {
+        if (o.root >= 0) continue;
+        scratch.kept_at.push_back(scratch.bytes);
+        take(options.parts ? parts_stored(request->problem) : numel(around.plan.graph[o.value].type.shape));
+    }
+    return scratch;
+}
+
+Arguments arguments_of(const Surroundings& around, const Cutting& cutting, const Scratch& scratch) {
     const Request& request = *cutting.request;
-    const TextOptions& options = cutting.options;
-    const KernelSizes& sizes = cutting.sizes;
-    const int grid = cutting.grid;
-    const TileProgram* program = &request.program;
-    const Problem* problem = &request.problem;
     const Epilogue& epilogue = request.epilogue;
-    const Needs& needs = request.needs;
     const Config& config = cutting.cut.config;
     const Schedule& s = *cutting.cut.schedule;
-
-    FamilyProgram result;
-    const DenseText text = text_of(around, request, cutting.cut);
-    result.pack = text.pack;
-    result.packed_bytes = packed_bytes(config, s);
-    const int64_t partial_at = 0;
-    int64_t scratch = partial_at;
-    const bool per_tile = needs.has_store_role() ? epilogue.per_tile() : fragment_rows_per_tile(epilogue, s);
-    const PartialRows rows{
-        epilogue.per_tile() ? sizes.in[0] : 1,
-        !needs.has_store_role()
-            ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
-            : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
-    scratch +=
-        round_up(static_cast<int64_t>(epilogue.stats()) * rows.rows * epilogue.channels() * epilogue.real_bytes(), 256);
-    std::vector<int64_t> kept_at;
-    for (const Operand& o : epilogue.stores())
-        if (o.root < 0)
-            kept_at.push_back(scratch),
-                scratch +=
-                round_up((options.parts ? parts_stored(*problem) : numel(around.plan.graph[o.value].type.shape)) *
-                             epilogue.real_bytes(),
-                         256);
-    if (options.parts) result.places.emplace(around.pass.anchor, place_of_parts(around, *problem, kept_at[0]));
-
-    Launch main;
-    main.source = text.source;
-    main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
-    main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
-    const int64_t input_at = program->input.offset * bytes(program->input.dtype);
+    const Operand& input = request.program.input;
+    const int64_t input_at = input.offset * bytes(input.dtype);
     ArgumentList arguments;
     arguments.reserve(8 + epilogue.reads().size() + epilogue.stores().size());
-    arguments.push_back(Argument::of_value(program->input.root, input_at));
+    arguments.push_back(Argument::of_value(input.root, input_at));
     arguments.push_back(Argument::of_packed(around.number));
-    arguments.push_back(Argument::of(sizes));
-    arguments.push_back(Argument::of(program->input.strides));
-    epilogue.add_arguments(arguments, partial_at, kept_at);
-    if (needs.exit == Exit::tma) add_box_arguments(arguments, epilogue, s, config);
-    if (problem->boxed())
+    arguments.push_back(Argument::of(cutting.sizes));
+    arguments.push_back(Argument::of(input.strides));
+    epilogue.add_arguments(arguments, 0, scratch.kept_at);
+    if (request.needs.exit == Exit::tma) add_box_arguments(arguments, epilogue, s, config);
+    if (request.problem.boxed())
         arguments.push_back(
-            Argument::of_boxes(program->input.root, input_at, tma_input(*program, *problem, config, s)));
-    main.arguments = Arguments(std::move(arguments));
-    main.early = true;
-    result.config = options.spec ? options.spec->config_words : Words(to_string(config));
-    main.note = options.spec ? options.spec->launch_note : launch_note(result.config);
-    result.program.launches.push_back(std::move(main));
+            Argument::of_boxes(input.root, input_at, tma_input(request.program, request.problem, config, s)));
+    return Arguments(std::move(arguments));
+}
 
+// Where the rest of the pass finds reductions: as partial sums, or the value that its tail reduces.
+void place_reductions(const Epilogue& epilogue, const Scratch& scratch, Places& places) {
     for (const Partial& p : epilogue.partials()) {
-        if (!p.reduction.whole) {  // the tail reduces the kept value
-            size_t nth = 0;
-            for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
-            result.places.insert_or_assign(p.reduction.of, kept_place(epilogue, p.reduction.of, kept_at[nth]));
-        } else {
-            result.places.emplace(p.reduction.value, partial_place(epilogue, p, partial_at, rows));
+        if (p.reduction.whole) {
+            places.emplace(p.reduction.value, partial_place(epilogue, p, 0, scratch.rows));
+            continue;
         }
+        size_t nth = 0;
+        for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
+        places.insert_or_assign(p.reduction.of, kept_place(epilogue, p.reduction.of, scratch.kept_at[nth]));
     }
-    result.program.scratch_bytes = static_cast<size_t>(scratch);
-    const Specialization specialization = specialization_of(request);
-    if (options.spec && specialization == options.spec->specialization)
-        result.words = options.spec->words;
-    else
-        result.words = result.config.str() + std::string(words_between) + to_string(specialization);
-    if (options.spec) {
-        const KernelSpec::Notes& notes = options.spec->notes[static_cast<size_t>(problem->family)];
-        result.program.note = notes.program, result.pass_note = notes.pass;
-    } else {
-        result.program.note = program_note(problem->family, result.config);
-    }
+}
+
+// What is said of the kernel: its configuration and specialization, which stand for its text, and notes.
+void describe(const Cutting& cutting, FamilyProgram& result) {
+    const Family family = cutting.request->problem.family;
+    const Specialization specialization = specialization_of(*cutting.request);
+    const KernelSpec* const spec = cutting.options.spec.get();
+    result.config = spec ? spec->config_words : Words(to_string(cutting.cut.config));
+    result.words = spec && specialization == spec->specialization
+                       ? spec->words
+                       : Words(result.config.str() + std::string(words_between) + to_string(specialization));
+    result.program.note = spec ? spec->notes[static_cast<size_t>(family)].program : program_note(family, result.config);
+    if (spec) result.pass_note = spec->notes[static_cast<size_t>(family)].pass;
+}
+
+FamilyProgram write(const Surroundings& around, const Cutting& cutting) {
+    const Request& request = *cutting.request;
+    const Config& config = cutting.cut.config;
+    const Schedule& s = *cutting.cut.schedule;
+    const Scratch scratch = scratch_of(around, cutting);
+    FamilyProgram result;
+    DenseText text = text_of(around, request, cutting.cut);
+    result.pack = std::move(text.pack), result.packed_bytes = packed_bytes(config, s);
+    describe(cutting, result);
+    Launch main;
+    main.source = std::move(text.source);
+    main.grid = {static_cast<uint32_t>(cutting.grid), 1, 1},
+    main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
+    main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
+    main.arguments = arguments_of(around, cutting, scratch);
+    main.early = true;
+    main.note = cutting.options.spec ? cutting.options.spec->launch_note : launch_note(result.config);
+    result.program.launches.push_back(std::move(main));
+    result.program.scratch_bytes = static_cast<size_t>(scratch.bytes);
+    if (cutting.options.parts)
+        result.places.emplace(around.pass.anchor, place_of_parts(around, request.problem, scratch.kept_at[0]));
+    place_reductions(request.epilogue, scratch, result.places);
     return result;
 }
 
