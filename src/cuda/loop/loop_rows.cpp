@@ -2,6 +2,7 @@
 // reductions meet by shuffles, beyond a warp in shared memory; where they lie apart (channels of an image in planes)
 // neighbouring threads take neighbouring rows, and a long row is shared by the warps of a block.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "algebra/lattice/integer.h"
@@ -17,9 +18,7 @@ namespace {
 using namespace figures::loop;
 
 int64_t power_of_two(int64_t at_least) {
-    int64_t n = 1;
-    while (n < at_least) n *= 2;
-    return n;
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, at_least))));
 }
 
 class RowWriter : public LoopWriter {

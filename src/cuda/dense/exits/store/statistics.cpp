@@ -1,18 +1,13 @@
 #include "cuda/dense/exits/store/statistics.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace transfuse::cuda {
 
 namespace {
 
 const std::string lowest = "__int_as_float(0xff800000)";
-
-int power_of_two(int at_least) {
-    int n = 1;
-    while (n < at_least) n *= 2;
-    return n;
-}
 
 }  // namespace
 
@@ -22,7 +17,7 @@ std::string Statistics::slot(int stat, const std::string& channel) const {
 
 void Statistics::begin() {
     if (!epilogue_.stats()) return;
-    t.line("constexpr int STAT_ROWS = " + num(power_of_two(m_.batch)) + ";");
+    t.line("constexpr int STAT_ROWS = " + num(std::bit_ceil(static_cast<unsigned>(m_.batch))) + ";");
     t.line("int own_row = 0;");
     t.line(
         "for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += "
