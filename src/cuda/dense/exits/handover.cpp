@@ -23,7 +23,8 @@ std::string chunks_program(const Epilogue& epilogue) {
     int64_t table = 0;
     for (size_t k = 0; k < epilogue.reads().size() && biased; ++k)
         if (epilogue.reads()[k].value == epilogue.program().bias) table = epilogue.table_of(k);
-    t.constants({{"BIASED", biased}, {"BIAS_AT", table * epilogue.channels()}});
+    t.line("constexpr bool BIASED = " + std::string(biased ? "true;" : "false;"));
+    t.constants({{"BIAS_AT", table * epilogue.channels()}});
     return t.str() + std::string(handed_over);
 }
 

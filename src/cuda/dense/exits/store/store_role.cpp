@@ -59,7 +59,8 @@ void constants(StoreText& role) {
     role.t.constants({{"STORE_IMAGES_AT", role.epilogue.images_at() / real_bytes}});
     role.t.constants({{"STORE_EXCHANGE_AT", role.epilogue.exchange_at() / real_bytes}});
     role.t.constants({{"WARPS_ALONG_W", m.warps_along_w}, {"NEIGHBOURS", m.neighbours}});
-    role.t.constants({{"RELEASES_EARLY", releases_early(role)}, {"REAL_OUTER", role.s.real_outer}});
+    role.t.line("constexpr bool RELEASES_EARLY = " + std::string(releases_early(role) ? "true;" : "false;"));
+    role.t.constants({{"REAL_OUTER", role.s.real_outer}});
     role.t.line("constexpr int PITCH_W = " + std::string(role.s.run_pitch_name()) + ";");
     row_of(role);
     role.t.add(std::string(vectors_stored()));
