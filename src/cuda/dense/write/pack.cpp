@@ -12,8 +12,6 @@ namespace transfuse::cuda {
 
 namespace {
 
-std::string real_text(const Problem& problem) { return problem.real_bytes() == 8 ? "double" : "float"; }
-
 // Tiles that a thread takes one after another, where there are threads enough: taps of one channel are neighbours in
 // memory, and come with the first of them.
 int64_t tiles_of_a_thread(int64_t vectors, const Schedule& s) {
@@ -32,96 +30,130 @@ int64_t threads_of(const Problem& problem, const Config& config, const Schedule&
 }
 
 // One thread: 16-byte vectors, one row's channels of one K half, of some tiles.
-void write(Emitter& emitter, const std::string& block, const Problem& problem, const Config& config, const Schedule& s,
-           ValueId weight, int spatial, const Argument& to) {
-    Body& body = emitter.body();
-    std::vector<int64_t> taps, blocks;
-    for (const OperandTile& tile : s.tiles) {
-        blocks.push_back(tile.channel_block);
-        for (const auto& tap : tile.taps) taps.push_back(tap[0]), taps.push_back(tap[1]);
+class Packer {
+public:
+    Packer(Emitter& emitter, const Problem& problem, const Config& config, const Schedule& s)
+        : emitter_(emitter), body_(emitter.body()), problem_(problem), config_(config), s_(s) {}
+
+    void write(const std::string& block, ValueId weight, int spatial, const Argument& to) {
+        std::vector<int64_t> taps, blocks;
+        for (const OperandTile& tile : s_.tiles) {
+            blocks.push_back(tile.channel_block);
+            for (const auto& tap : tile.taps) taps.push_back(tap[0]), taps.push_back(tap[1]);
+        }
+        const std::string tap_of = emitter_.integer_table(taps), block_of = emitter_.integer_table(blocks);
+        const std::string pointer = emitter_.parameters().pointer(to, "unsigned char", false);
+        constants();
+        place(block);
+        emitter_.open("if (at < " + num(threads_of(problem_, config_, s_)) + ")");
+        emitter_.open("for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++)");
+        body_.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
+                   num(s_.blocks_per_tile) + " + " + block_of + "[tile]) * " + rows_ + " + within;");
+        values(weight, spatial);
+        store(pointer + " + ((long long)(part * KSTEPS + step) * TILES + tile) * " + num(s_.tile_bytes) +
+              " + (half * " + rows_ + " + row) * 16");
+        emitter_.close();
+        emitter_.close();
     }
-    const int lanes = problem.lanes();
-    const std::string real = real_text(problem), tap_of = emitter.integer_table(taps),
-                      block_of = emitter.integer_table(blocks);
-    const std::string pointer = emitter.parameters().pointer(to, "unsigned char", false);
-    const auto tiles = static_cast<int64_t>(s.tiles.size());
-    const int64_t each = tiles_of_a_thread(vectors_of(problem, config, s), s);
-    body.line("// Operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(lanes) + " channels].");
-    body.line("constexpr int TILES = " + num(tiles) + ", EACH = " + num(each) +
-              ", PARTS_OF_TILES = " + num((tiles + each - 1) / each) + ", KSTEPS = " + num(s.k_steps(config)) +
-              ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) + ", COUT = " + num(problem.cout) + ";");
-    body.line("constexpr int SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ";");
-    body.line("const int at = " + block + " * 256 + threadIdx.x;");
-    const std::string rows = num(s.operand_rows), both = num(2 * s.operand_rows);  // of a K half, of a tile
-    body.line("const int row = at % " + rows + ", half = at / " + rows + " % 2, tiles = at / " + both +
-              " % PARTS_OF_TILES, step = at / (" + both + " * PARTS_OF_TILES) % KSTEPS, part = at / (" + both +
-              " * PARTS_OF_TILES * KSTEPS);");
-    // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
-    if (s.interleaved)
-        body.line(
-            "const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * "
-            "4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
-    else if (s.segments == 1)
-        body.line("const int segment = 0, within = row;");
-    else
-        body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
-    emitter.open("if (at < " + num(threads_of(problem, config, s)) + ")");
-    emitter.open("for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++)");
-    body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
-              num(s.blocks_per_tile) + " + " + block_of + "[tile]) * " + rows + " + within;");
-    body.line("const int first = " + std::string(s.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
-    body.line(real + " v[LANES];");
-    if (problem.terms() == 2) body.line("unsigned high[LANES], low[LANES];");
-    body.line("#pragma unroll");
-    emitter.open("for (int j = 0; j < LANES; j++)");
-    body.line("v[j] = 0;");
-    emitter.open("if (tap >= 0 && co < COUT && first + j < CIN)");
-    // A tap of each axis: of the window, or of the row where the axis's taps are rows.
-    const auto& [rows_d, rows_h, rows_w] = problem.tap_rows;
-    const int64_t tap_rows = rows_d * rows_h * rows_w;
-    const std::string own = "co % " + num(tap_rows);
-    const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
-    const std::string group = problem.groups == 1 ? "0" : "(part / MGROUPS)", slices = num(problem.slices);
-    Index index = {{problem.slices == 1 ? group : "(" + group + " / " + slices + ")"},
-                   {problem.slices == 1 ? "(first + j)" : "(" + group + " % " + slices + " * CIN + first + j)"},
-                   {tap_rows > 1 ? "(co / " + num(tap_rows) + ")" : "co"}};
-    auto outer = [&](int64_t rows, int64_t row_step, int64_t step) {
-        return (rows > 1 ? own : "tap") + " / " + num(rows > 1 ? row_step : step);
-    };
-    if (spatial > 2) index.push_back({"(" + outer(rows_d, rows_h * rows_w, taps_h * taps_w) + ")"});
-    if (spatial > 1)
-        index.push_back({"(" + outer(rows_h, rows_w, taps_w) + " % " + num(rows_h > 1 ? rows_h : taps_h) + ")"});
-    index.push_back({rows_w > 1 ? "(" + own + " % " + num(rows_w) + ")" : "(tap % " + num(taps_w) + ")"});
-    body.line("v[j] = (" + real + ")" + emitter.value(weight, index)[0] + ";");
-    emitter.close();
-    if (problem.terms() == 2) {
-        // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums that
-        // lose nothing.
-        const double lost = problem.family == Family::wgmma ? lost_in_chains(config, s) : 0;
-        body.line("high[j] = round_tf32(v[j]);");
-        body.line("const float rest = v[j] - __uint_as_float(high[j]);");
-        body.line("low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * " + literal(lost, Real::f32) + ");");
+
+private:
+    void constants() {
+        const auto tiles = static_cast<int64_t>(s_.tiles.size());
+        const int64_t each = tiles_of_a_thread(vectors_of(problem_, config_, s_), s_);
+        body_.line("// Operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(problem_.lanes()) +
+                   " channels].");
+        body_.line("constexpr int TILES = " + num(tiles) + ", EACH = " + num(each) +
+                   ", PARTS_OF_TILES = " + num((tiles + each - 1) / each) + ", KSTEPS = " + num(s_.k_steps(config_)) +
+                   ", LANES = " + num(problem_.lanes()) + ", CIN = " + num(problem_.cin) +
+                   ", COUT = " + num(problem_.cout) + ";");
+        body_.line("constexpr int SEGMENTS = " + num(s_.segments) + ", MGROUPS = " + num(s_.m_groups) + ";");
     }
-    emitter.close();
-    const std::string address = pointer + " + ((long long)(part * KSTEPS + step) * TILES + tile) * " +
-                                num(s.tile_bytes) + " + (half * " + rows + " + row) * 16";
-    if (problem.terms() == 2) {
-        body.line("*(uint4*)(" + address + ") = make_uint4(high[0], high[1], high[2], high[3]);");
-        body.line("*(uint4*)(" + address + " + 2048) = make_uint4(low[0], low[1], low[2], low[3]);");
-    } else if (lanes == 4) {
-        body.line(
-            "const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
-        body.line("*(uint4*)(" + address + ") = high;");
-    } else {
-        const std::string vector = "tf_vector<" + std::string(element_name(problem.arithmetic)) + ", LANES>";
-        body.line(vector + " whole;");
-        body.line("#pragma unroll");
-        body.line("for (int j = 0; j < LANES; j++) tf_from(whole.lane[j], v[j]);");
-        body.line("*(" + vector + "*)(" + address + ") = whole;");
+
+    // Which row of which tiles, and which segment it is in.
+    void place(const std::string& block) {
+        body_.line("const int at = " + block + " * 256 + threadIdx.x;");
+        const std::string both = num(2 * s_.operand_rows);  // K halves of a tile
+        body_.line("const int row = at % " + rows_ + ", half = at / " + rows_ + " % 2, tiles = at / " + both +
+                   " % PARTS_OF_TILES, step = at / (" + both + " * PARTS_OF_TILES) % KSTEPS, part = at / (" + both +
+                   " * PARTS_OF_TILES * KSTEPS);");
+        // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
+        if (s_.interleaved)
+            body_.line(
+                "const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % "
+                "2 * 4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
+        else if (s_.segments == 1)
+            body_.line("const int segment = 0, within = row;");
+        else
+            body_.line("const int segment = row / " + num(s_.segment) + ", within = row % " + num(s_.segment) + ";");
     }
-    emitter.close();
-    emitter.close();
-}
+
+    void values(ValueId weight, int spatial) {
+        const std::string real = problem_.real_bytes() == 8 ? "double" : "float";
+        body_.line("const int first = " + std::string(s_.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
+        body_.line(real + " v[LANES];");
+        if (problem_.terms() == 2) body_.line("unsigned high[LANES], low[LANES];");
+        body_.line("#pragma unroll");
+        emitter_.open("for (int j = 0; j < LANES; j++)");
+        body_.line("v[j] = 0;");
+        emitter_.open("if (tap >= 0 && co < COUT && first + j < CIN)");
+        body_.line("v[j] = (" + real + ")" + emitter_.value(weight, index(spatial))[0] + ";");
+        emitter_.close();
+        if (problem_.terms() == 2) {
+            // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums
+            // that lose nothing.
+            const double lost = problem_.family == Family::wgmma ? lost_in_chains(config_, s_) : 0;
+            body_.line("high[j] = round_tf32(v[j]);");
+            body_.line("const float rest = v[j] - __uint_as_float(high[j]);");
+            body_.line("low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * " + literal(lost, Real::f32) + ");");
+        }
+        emitter_.close();
+    }
+
+    // Of the weight: a tap of each axis is one of the window, or of the row where the axis's taps are rows.
+    Index index(int spatial) const {
+        const auto& [rows_d, rows_h, rows_w] = problem_.tap_rows;
+        const int64_t tap_rows = rows_d * rows_h * rows_w;
+        const std::string own = "co % " + num(tap_rows);
+        const int64_t taps_h = problem_.axes[2].taps, taps_w = problem_.axes[3].taps;
+        const std::string group = problem_.groups == 1 ? "0" : "(part / MGROUPS)", slices = num(problem_.slices);
+        Index index = {{problem_.slices == 1 ? group : "(" + group + " / " + slices + ")"},
+                       {problem_.slices == 1 ? "(first + j)" : "(" + group + " % " + slices + " * CIN + first + j)"},
+                       {tap_rows > 1 ? "(co / " + num(tap_rows) + ")" : "co"}};
+        auto outer = [&](int64_t rows, int64_t row_step, int64_t step) {
+            return (rows > 1 ? own : "tap") + " / " + num(rows > 1 ? row_step : step);
+        };
+        if (spatial > 2) index.push_back({"(" + outer(rows_d, rows_h * rows_w, taps_h * taps_w) + ")"});
+        if (spatial > 1)
+            index.push_back({"(" + outer(rows_h, rows_w, taps_w) + " % " + num(rows_h > 1 ? rows_h : taps_h) + ")"});
+        index.push_back({rows_w > 1 ? "(" + own + " % " + num(rows_w) + ")" : "(tap % " + num(taps_w) + ")"});
+        return index;
+    }
+
+    void store(const std::string& address) {
+        if (problem_.terms() == 2) {
+            body_.line("*(uint4*)(" + address + ") = make_uint4(high[0], high[1], high[2], high[3]);");
+            body_.line("*(uint4*)(" + address + " + 2048) = make_uint4(low[0], low[1], low[2], low[3]);");
+        } else if (problem_.lanes() == 4) {
+            body_.line(
+                "const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), "
+                "round_tf32(v[3]));");
+            body_.line("*(uint4*)(" + address + ") = high;");
+        } else {
+            const std::string vector = "tf_vector<" + std::string(element_name(problem_.arithmetic)) + ", LANES>";
+            body_.line(vector + " whole;");
+            body_.line("#pragma unroll");
+            body_.line("for (int j = 0; j < LANES; j++) tf_from(whole.lane[j], v[j]);");
+            body_.line("*(" + vector + "*)(" + address + ") = whole;");
+        }
+    }
+
+    Emitter& emitter_;
+    Body& body_;
+    const Problem& problem_;
+    const Config& config_;
+    const Schedule& s_;
+    const std::string rows_ = num(s_.operand_rows);  // of a K half
+};
 
 }  // namespace
 
@@ -138,7 +170,7 @@ ExtraJob pack_job(const Problem& problem, const Config& config, std::shared_ptr<
     job.code = ptx_code();
     job.note = "pack weights";
     job.write = [=, schedule = std::move(schedule)](Emitter& emitter, const std::string& block) {
-        write(emitter, block, problem, config, *schedule, weight, spatial, to);
+        Packer(emitter, problem, config, *schedule).write(block, weight, spatial, to);
     };
     return job;
 }
