@@ -6,6 +6,7 @@
 #include "cuda/dense/read/chain.h"
 #include "cuda/dense/schedule/figures.h"
 #include "cuda/kernel/expression.h"
+#include "graph/has.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -178,92 +179,123 @@ void Epilogue::add_arguments(ArgumentList& list, int64_t partial_at, const std::
     if (stats_) list.push_back(Argument::of_scratch(partial_at));
 }
 
-std::string Epilogue::prologue(bool one_image) const {
-    Lines t;
-    t.line("constexpr bool PROLOGUE = " + std::string(program_.prologue.empty() ? "false" : "true") + ";");
-    // What it reads for a channel, of an image where a patch lies in one: fetched once for many pixels.
-    std::map<ValueId, std::string> names{{program_.input.value, "x"}};
-    Lines held, fetched;
-    auto from_table = [&](size_t k, const std::string& n) {
-        return "((const REAL*)(shared + TABLES_AT + " + num(prologue_at_) + "))[" + num(prologue_table_of_[k]) +
-               (reads_[k].depends[0] ? " + " + n + " * " + num(problem_.groups * problem_.cin) : "") + " + channel]";
-    };
-    bool placed = false;
-    for (size_t k = 0; k < reads_.size(); ++k) {
-        const Operand& o = reads_[k];
-        const bool read = std::any_of(program_.prologue.begin(), program_.prologue.end(), [&](ValueId v) {
-            return std::find(graph()[v].args.begin(), graph()[v].args.end(), o.value) != graph()[v].args.end();
-        });
-        if (!read || o.value == program_.input.value || names.count(o.value)) continue;
-        if (o.depends[2] || o.depends[3] || o.depends[4] || (o.depends[0] && !one_image)) {
-            placed = true;
-            continue;
-        }
-        const std::string name = "r" + num(o.value), id = num(static_cast<int64_t>(k));
-        held.line("REAL " + name + ";");
-        fetched.line("c." + name + " = " +
-                     (prologue_table_of_[k] >= 0
-                          ? from_table(k, "image")
-                          : "tf_load<REAL>(operands.r" + id + " + (0ll" +
-                                (o.depends[0] ? " + image * operands.rs" + id + ".n" : "") +
-                                (o.depends[1] ? " + channel * operands.rs" + id + ".c" : "") + "))") +
-                     ";");
-        names[o.value] = "c." + name;
+namespace {
+
+// What is done to an input's elements while they are loaded.
+class PrologueWriter {
+public:
+    PrologueWriter(const Epilogue& epilogue, int table_at, bool one_image)
+        : epilogue_(epilogue),
+          program_(epilogue.program()),
+          graph_(epilogue.graph()),
+          table_at_(table_at),
+          one_image_(one_image),
+          names_{{program_.input.value, "x"}} {}
+
+    std::string text() {
+        Lines held, fetched;
+        const bool placed = of_channel(held, fetched);
+        t.line("constexpr bool PROLOGUE = " + std::string(program_.prologue.empty() ? "false" : "true") + ";");
+        t.line("constexpr bool PROLOGUE_PLACED = " + std::string(placed ? "true" : "false") +
+               ";   // it reads what differs from pixel to pixel");
+        t.line("struct OfChannel {");
+        t.line(held.str());
+        t.line("};");
+        t.line(
+            "static __device__ __forceinline__ OfChannel of_channel(int channel, int image, const unsigned char* "
+            "shared, const Operands& operands) {");
+        t.line("OfChannel c;");
+        t.line("(void)channel, (void)image, (void)shared, (void)operands;");
+        t.line(fetched.str());
+        t.line("return c;");
+        t.line("}");
+        t.line(
+            "static __device__ __forceinline__ REAL prologue(REAL x, const OfChannel& c, int channel, const Pixel& at, "
+            "const unsigned char* shared, const Operands& operands) {");
+        t.line("(void)c, (void)channel, (void)at, (void)shared, (void)operands;");
+        for (ValueId v : program_.prologue) step(v);
+        t.line("return " + (program_.prologue.empty() ? std::string("x") : "v" + num(program_.prologue.back())) + ";");
+        t.line("}");
+        return t.str();
     }
-    t.line("constexpr bool PROLOGUE_PLACED = " + std::string(placed ? "true" : "false") +
-           ";   // it reads what differs from pixel to pixel");
-    t.line("struct OfChannel {");
-    t.line(held.str());
-    t.line("};");
-    t.line(
-        "static __device__ __forceinline__ OfChannel of_channel(int channel, int image, const unsigned char* shared, "
-        "const Operands& operands) {");
-    t.line("OfChannel c;");
-    t.line("(void)channel, (void)image, (void)shared, (void)operands;");
-    t.line(fetched.str());
-    t.line("return c;");
-    t.line("}");
-    t.line(
-        "static __device__ __forceinline__ REAL prologue(REAL x, const OfChannel& c, int channel, const Pixel& at, "
-        "const unsigned char* shared, const Operands& operands) {");
-    t.line("(void)c, (void)channel, (void)at, (void)shared, (void)operands;");
-    for (ValueId v : program_.prologue) {
-        std::vector<std::string> args;
-        for (ValueId a : graph()[v].args) {
-            if (is_literal(graph(), a)) {
-                args.push_back(literal(graph()[a].attributes.number(Key::value), real()));
+
+private:
+    // What it reads for a channel, of an image where a patch lies in one: fetched once for many pixels. True where it
+    // reads something else besides.
+    bool of_channel(Lines& held, Lines& fetched) {
+        bool placed = false;
+        for (size_t k = 0; k < epilogue_.reads().size(); ++k) {
+            const Operand& o = epilogue_.reads()[k];
+            const bool read = std::any_of(program_.prologue.begin(), program_.prologue.end(),
+                                          [&](ValueId v) { return has(graph_[v].args, o.value); });
+            if (!read || o.value == program_.input.value || names_.count(o.value)) continue;
+            if (o.depends[2] || o.depends[3] || o.depends[4] || (o.depends[0] && !one_image_)) {
+                placed = true;
                 continue;
             }
-            if (!names.count(a)) {
-                for (size_t k = 0; k < reads_.size(); ++k) {
-                    if (reads_[k].value != a || names.count(a)) continue;
-                    if (prologue_table_of_[k] >= 0) {
-                        t.line("const REAL r" + num(a) + " = " + from_table(k, "at.at[0]") + ";");
-                        names[a] = "r" + num(a);
-                        continue;
-                    }
-                    static const char* coordinate[5] = {"at.at[0]", "channel", "at.at[1]", "at.at[2]", "at.at[3]"};
-                    static const char* stride[5] = {"n", "c", "d", "h", "w"};
-                    std::string at = "0ll";
-                    for (size_t i = 0; i < 5; ++i)
-                        if (reads_[k].depends[i])
-                            at += std::string(" + ") + coordinate[i] + " * operands.rs" + num(static_cast<int64_t>(k)) +
-                                  "." + stride[i];
-                    t.line("const REAL r" + num(a) + " = tf_load<REAL>(operands.r" + num(static_cast<int64_t>(k)) +
-                           " + (" + at + "));");
-                    names[a] = "r" + num(a);
-                }
-            }
-            require(names.count(a) > 0, "dense prologue: value %", a, " is neither a step nor a read of the pass");
-            args.push_back(names[a]);
+            const std::string name = "r" + num(o.value), id = num(static_cast<int64_t>(k));
+            held.line("REAL " + name + ";");
+            fetched.line("c." + name + " = " +
+                         (has_table(k) ? from_table(k, "image")
+                                       : "tf_load<REAL>(operands.r" + id + " + (0ll" +
+                                             (o.depends[0] ? " + image * operands.rs" + id + ".n" : "") +
+                                             (o.depends[1] ? " + channel * operands.rs" + id + ".c" : "") + "))") +
+                         ";");
+            names_[o.value] = "c." + name;
         }
-        t.line("const REAL v" + num(v) + " = " + expression(graph()[v], args, real()) + ";");
-        names[v] = "v" + num(v);
+        return placed;
     }
-    t.line("return " + (program_.prologue.empty() ? std::string("x") : "v" + num(program_.prologue.back())) + ";");
-    t.line("}");
-    return t.str();
-}
+
+    void step(ValueId v) {
+        std::vector<std::string> args;
+        for (ValueId a : graph_[v].args) {
+            if (is_literal(graph_, a)) {
+                args.push_back(literal(graph_[a].attributes.number(Key::value), epilogue_.real()));
+                continue;
+            }
+            for (size_t k = 0; k < epilogue_.reads().size() && !names_.count(a); ++k)
+                if (epilogue_.reads()[k].value == a) load(k);
+            require(names_.count(a) > 0, "dense prologue: value %", a, " is neither a step nor a read of the pass");
+            args.push_back(names_[a]);
+        }
+        t.line("const REAL v" + num(v) + " = " + expression(graph_[v], args, epilogue_.real()) + ";");
+        names_[v] = "v" + num(v);
+    }
+
+    // A read of one pixel.
+    void load(size_t k) {
+        const Operand& o = epilogue_.reads()[k];
+        const std::string name = "r" + num(o.value), id = num(static_cast<int64_t>(k));
+        names_[o.value] = name;
+        if (has_table(k)) return t.line("const REAL " + name + " = " + from_table(k, "at.at[0]") + ";");
+        static const char* coordinate[5] = {"at.at[0]", "channel", "at.at[1]", "at.at[2]", "at.at[3]"};
+        static const char* stride[5] = {"n", "c", "d", "h", "w"};
+        std::string at = "0ll";
+        for (size_t i = 0; i < 5; ++i)
+            if (o.depends[i]) at += std::string(" + ") + coordinate[i] + " * operands.rs" + id + "." + stride[i];
+        t.line("const REAL " + name + " = tf_load<REAL>(operands.r" + id + " + (" + at + "));");
+    }
+
+    bool has_table(size_t k) const { return epilogue_.prologue_tables()[k] >= 0; }
+    std::string from_table(size_t k, const std::string& n) const {
+        const Problem& problem = epilogue_.problem();
+        return "((const REAL*)(shared + TABLES_AT + " + num(table_at_) + "))[" + num(epilogue_.prologue_tables()[k]) +
+               (epilogue_.reads()[k].depends[0] ? " + " + n + " * " + num(problem.groups * problem.cin) : "") +
+               " + channel]";
+    }
+
+    const Epilogue& epilogue_;
+    const TileProgram& program_;
+    const Graph& graph_;
+    const int table_at_;
+    const bool one_image_;
+    std::map<ValueId, std::string> names_;
+    Lines t;
+};
+
+}  // namespace
+
+std::string Epilogue::prologue(bool one_image) const { return PrologueWriter(*this, prologue_at_, one_image).text(); }
 
 std::string Epilogue::tables() const {
     Lines t;
