@@ -10,7 +10,7 @@ import pytest
 root = Path(__file__).resolve().parents[2]
 HOUSES = {
     "src/algebra": "docs/design/algebra.md",
-    "src/cpu": "docs/design/engines.md",
+    "src/cpu": "docs/design/cpu.md",
     "src/cuda": "docs/design/cuda.md",
     "python/transfuse": "docs/pytorch.md",
 }
