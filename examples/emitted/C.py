@@ -990,7 +990,102 @@ static __device__ __forceinline__ int quad_blocks(int quad, int c) {
     return max(0, min(min(4, RUN_PIXELS / 8 - quad_first(quad, c)), min(CHUNK_WIDTH / 8, (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8) - quad % QUADS_A_ROW * 4));
 }"""
 
-SHARED_11 = r"""#ifdef __CUDACC__
+SHARED_11 = r"""// The chain on accumulators, of which nothing but sums is kept. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the
+// columns 8j + 2(lane % 4) + {0, 1}. RESULTS are a lane's columns, after a pool its windows; segments are phases side by side in
+// the rows of an accumulator.
+constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;
+
+template <int WG> struct Fragments {
+    const REAL* table;
+    const Sizes& s;
+    const Operands& operands;
+    int warpgroup, column, channel, segment;  // of the lane: first column; first row's channel and segment
+REAL sums[RESULT_ROWS][STATS] = {};
+
+    template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {
+#pragma unroll
+        for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];
+    }
+
+    __device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t)
+        : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
+        const int lane = t % 32, row = lane / 4, warp = t / 32;
+        column = lane % 4 * 2;
+        channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);
+        segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;  // the second row: one more"""
+
+SHARED_12 = r"""
+#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))
+#define CHANNEL_OK(i) (CHANNEL(i) < COUT)
+
+    __device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
+        const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel, image = at.u[0];
+        (void)group, (void)first_channel, (void)image;
+REAL parts[RESULT_ROWS][STATS] = {};
+constexpr int BATCH = 2, VECTOR = RESULTS;
+#pragma unroll
+for (int b = 0; b < BLOCKS; b++) {
+    REAL v1[BATCH][VECTOR];
+#pragma unroll
+    for (int i = 0; i < BATCH; i++)
+#pragma unroll
+    for (int e = 0; e < VECTOR; e++)
+    v1[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
+    REAL r2[BATCH];
+    load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
+#pragma unroll
+    for (int i = 0; i < BATCH; i++)
+#pragma unroll
+    for (int e = 0; e < VECTOR; e++)
+    v1[i][e] += r2[i];
+    REAL v3[BATCH][VECTOR];
+#pragma unroll
+    for (int i = 0; i < BATCH; i++)
+#pragma unroll
+    for (int e = 0; e < VECTOR; e++)
+    v3[i][e] = v1[i][e] * v1[i][e];
+#pragma unroll
+    for (int e = 0; e < VECTOR; e++)
+#pragma unroll
+    for (int i = 0; i < BATCH; i++)
+    if (is_inside(e, at)) {
+        parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v3[i][e]);
+        parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v1[i][e]);
+    }
+}
+#pragma unroll
+for (int i = 0; i < RESULT_ROWS; i++) {
+#pragma unroll
+    for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
+}
+
+    }
+#undef CHANNEL
+#undef CHANNEL_OK
+
+    // A channel's results over the lanes that share it, in a fixed order, to the writer's row.
+    __device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {
+#pragma unroll
+        for (int i = 0; i < RESULT_ROWS; i++) {
+#pragma unroll
+for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 1);
+#pragma unroll
+for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 2);
+
+            if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {
+#pragma unroll
+                for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * CHANNELS + channel_at + i * 8] = parts[i][k];
+            }
+        }
+    }
+    __device__ __forceinline__ void finish() {
+        if constexpr (!ROWS_PER_TILE) {
+            write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : 0));
+        }
+    }
+};"""
+
+SHARED_13 = r"""#ifdef __CUDACC__
 // True in every thread of a warpgroup where it is in all of them.
 TF_PTX bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -1023,14 +1118,29 @@ static __device__ __forceinline__ void product(float (&d)[36], unsigned long lon
 #endif
 }"""
 
-SHARED_12 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+SHARED_14 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 __device__ const int tf_table_6[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120, 119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113, 113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106, 106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99, 99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91, 91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82, 82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74, 74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65, 65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57, 57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48, 48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40, 40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31, 31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23, 23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
 __device__ const int tf_table_7[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};"""
 
-SHARED_13 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+SHARED_15 = r"""// Accumulators are handed over: the store role runs the chain. BIASED: their bias is added before; row r of a warp's 16 belongs to
+// lane / 4 = r % 8, and a lane has the rows r and r + 8.
+constexpr bool FRAGMENTS = false, FOLDED = false;
+template <int WG> struct Fragments {
+    const REAL* bias;
+    REAL of_rows[2];
+    __device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands&, int warpgroup, int t)
+        : bias((const REAL*)(shared + TABLES_AT) + BIAS_AT + (SPLIT_CHANNELS ? warpgroup * 64 : 0) + t / 32 * 16 + t % 32 / 4) {}
+    __device__ __forceinline__ void rows(const Place& at) {
+        const REAL* from = bias + at.fixed / MGROUPS * COUT + at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        of_rows[0] = from[0], of_rows[1] = from[8];
+    }
+    __device__ __forceinline__ void add(REAL* block) const { block[0] += of_rows[0], block[1] += of_rows[0], block[2] += of_rows[1], block[3] += of_rows[1]; }
+};"""
+
+SHARED_16 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // WG: which of the texts; `warpgroup`: which of the two that take the role.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
@@ -1135,10 +1245,21 @@ constexpr int WRITERS = 2;
 constexpr int CHUNK_OUTER = 1;
 constexpr int PHASES_W = 1;
 __constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
+constexpr int STORE_SLOTS_AT = 512;
+constexpr int GROUP_BYTES = 8192;
+constexpr int STORE_IMAGES_AT = 1024;
+constexpr int STORE_EXCHANGE_AT = 1024;
+constexpr int WARPS_ALONG_W = 0;
+constexpr int NEIGHBOURS = 0;
+constexpr bool RELEASES_EARLY = false;
+constexpr int REAL_OUTER = 1;
+constexpr int PITCH_W = EXTENT_W;
 // The first row of a phase in the chunk, −1 where it has no taps.
 static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
     return outer < 1 ? outer * 0 + w * 0 : -1;
-}
+}"""
+
+SHARED_17 = r"""// Neighbours along a row, or channels of a pixel, stored as one vector of up to 16 bytes; nobody reads them soon.
 template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
     tf_vector<S, N> whole;
 #pragma unroll
@@ -1147,13 +1268,29 @@ template <int N, class S> static __device__ __forceinline__ void store_vector(S*
     else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
     else *(tf_vector<S, N>*)to = whole;
 }
+
+// One instruction, taken or not: what follows in the text need not wait for a branch. Of 8 or 16 bytes.
+template <int N, class S> static __device__ __forceinline__ void store_vector_where(bool taken, S* to, const REAL (&v)[N]) {
+    tf_vector<S, N> whole;
+#pragma unroll
+    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
+#ifdef __CUDACC__
+    const unsigned* w = (const unsigned*)&whole;
+    if constexpr (sizeof(whole) == 16)
+        asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 0;\n@p st.global.cs.v4.u32 [%1], {%2, %3, %4, %5};\n}" ::"r"((unsigned)taken), "l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    else
+        asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 0;\n@p st.global.cs.v2.u32 [%1], {%2, %3};\n}" ::"r"((unsigned)taken), "l"(to), "r"(w[0]), "r"(w[1]) : "memory");
+#else
+    if (taken) *(tf_vector<S, N>*)to = whole;
+#endif
+}
 // A table's entries for the thread's rows.
 static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
 #pragma unroll
     for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
-}"""
+}
 
-SHARED_14 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
 #define CHUNK_ROW(i) ROW(i)
 #define CHANNEL(i) (first_channel + ROW(i))
 #define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
@@ -1163,284 +1300,357 @@ SHARED_14 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
 #define PH(e) ((long long)ph)
 #define PW(e) ((long long)(pw + (e)))
 #define VALID(e) ((e) < count)
+
 // Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
 static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
     const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 512 + store_group * 8192);
-    REAL* image_table = slots + 1024;
-    REAL* exchange = slots + 1024;
+    REAL* slots = (REAL*)(shared + TABLES_AT + STORE_SLOTS_AT + store_group * GROUP_BYTES);
+    REAL* image_table = slots + STORE_IMAGES_AT;
+    REAL* exchange = slots + STORE_EXCHANGE_AT;
     int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
+    // A warp along the columns has all rows of its own, or a thread neighbouring rows, or warps take rows in turn.
+    const int lane_column = WARPS_ALONG_W ? t / 32 * LANES_W + t % LANES_W : t % LANES_W;
+    const int lane_row = WARPS_ALONG_W ? t % 32 / LANES_W : t / LANES_W * (NEIGHBOURS ? ITEMS : 1);
+    constexpr int COLUMNS_AT_ONCE = WARPS_ALONG_W ? 4 * LANES_W : LANES_W;
     (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    constexpr int STAT_ROWS = 1;
-    int own_row = 0;
-    for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
-    constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
-    const bool owns_rows = lane_column < STAT_ROWS;
-    (void)own_row, (void)owns_rows;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;"""
+
+SHARED_18 = r"""constexpr int STAT_ROWS = 1;
+int own_row = 0;
+for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;
+constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;
+const bool owns_rows = lane_column < STAT_ROWS;
+(void)own_row, (void)owns_rows;
+
+
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;  // each warpgroup's buffers
+    int image = -1;
+    (void)image;
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++)
-        for (int wg = 0; wg < WRITERS; wg++) {
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);"""
+
+SHARED_19 = r"""        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++) for (int set = 0; set < SETS; set++) for (int wg = 0; wg < WRITERS; wg++) {
             const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
             if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
             else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;"""
+
+SHARED_20 = r"""            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
             const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
             const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);  // within the group
             const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+for (int k = 0; k < TURNS; k++) {
+    const int column = k * COLUMNS_AT_ONCE + lane_column;
+    const int px = column * VECTOR_PIXELS, w_phase = 0;
+    const int r = chunk_index * CHUNK_WIDTH + px;
+    const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+    const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
 #pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v1[BATCH][VECTOR];
+    for (int q = 0; q < CHUNK_OUTER; q++) {
+        const int code = codes[q];
+        if (code < 0) continue;
+        const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+        const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+        for (int hb = 0; hb < BATCHES; hb++) {
+            REAL v1[BATCH][VECTOR];
 #pragma unroll
-                        for (int i = 0; i < BATCH; i++)
+            for (int i = 0; i < BATCH; i++)
 #pragma unroll
-                        for (int f = 0; f < PHASES_W; f++) {
-                            if (row_of(q, f) < 0) {
+            for (int f = 0; f < PHASES_W; f++) {
+                if (row_of(q, f) < 0) {
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p * PHASES_W + f] = 0.f;
-                            } else {
-                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
+                    for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p * PHASES_W + f] = 0.f;
+                } else {
+                    const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p * PHASES_W + f] = in.lane[p];
-                            }
-                        }
-                        REAL r2[BATCH];
-                        load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
+                    for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p * PHASES_W + f] = in.lane[p];
+                }
+            }
+            REAL r2[BATCH];
+            load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
 #pragma unroll
-                        for (int i = 0; i < BATCH; i++)
+            for (int i = 0; i < BATCH; i++)
 #pragma unroll
-                        for (int e = 0; e < VECTOR; e++)
-                        v1[i][e] += r2[i];
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-                            if (wide0 && count == VECTOR) {
+            for (int e = 0; e < VECTOR; e++)
+            v1[i][e] += r2[i];
+            if (count > 0) {
+                const long long step = ROW_STEP * operands.ys0.c;
+                float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
+                if (wide0 && count == VECTOR) {
 #pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v1[i]);
-                                }
-                            } else {
+                    for (int i = 0; i < BATCH; i++, to += step) {
+                        if (!CHANNEL_OK(i)) continue;
+                        store_vector<VECTOR>(to, v1[i]);
+                    }
+                } else {
 #pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
+                    for (int i = 0; i < BATCH; i++, to += step) {
+                        if (!CHANNEL_OK(i)) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v1[i][e]);
-                                }
-                            }
-                        }
-                        {
-                        }
-                        {
-                            int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;
-                            for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);
-                            REAL pivot[BATCH], part[STAT_ROWS], squares[STAT_ROWS];
-                            if (__any_sync(~0u, slots[128 + group * COUT + CHANNEL(0)] == 0.f && valid > 0)) {
-#pragma unroll
-                                for (int i = 0; i < STAT_ROWS; i++) {
-                                    part[i] = 0.f;
-                                    if (i >= BATCH) continue;
-#pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += v1[i][e];
-                                }
-                                join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });
-#pragma unroll
-                                for (int j = 0; j < OWN_ROWS; j++) {
-                                    const int i = own_row + j;
-                                    if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
-                                    const int channel = group * COUT + CHANNEL(i);
-                                    if (slots[128 + channel] == 0.f && valid > 0) slots[640 + channel] = part[j] / (REAL)valid, slots[768 + channel] = slots[896 + channel] = 0.f;
-                                }
-                                __syncwarp();
-                            }
-                            load_rows(pivot, &slots[640 + group * COUT + CHANNEL(0)]);
-#pragma unroll
-                            for (int i = 0; i < STAT_ROWS; i++) {
-                                part[i] = squares[i] = 0.f;
-                                if (i >= BATCH) continue;
-#pragma unroll
-                                for (int e = 0; e < VECTOR; e++) if (VALID(e)) {
-                                    const REAL d = v1[i][e] - pivot[i];
-                                    part[i] += d;
-                                    squares[i] += d * d;
-                                }
-                            }
-                            join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });
-                            join_lanes<LANES_W, STAT_ROWS / 2>(squares, lane_column, [](REAL a, REAL b) { return a + b; });
-#pragma unroll
-                            for (int j = 0; j < OWN_ROWS; j++) {
-                                const int i = own_row + j;
-                                if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
-                                const int channel = group * COUT + CHANNEL(i);
-                                slots[128 + channel] += (REAL)valid; add_with_rest(slots[256 + channel], slots[768 + channel], part[j]); add_with_rest(slots[384 + channel], slots[896 + channel], squares[j]);
-                            }
-                            __syncwarp();
-                        }
-                        {
-                        }
+                        for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v1[i][e]);
                     }
                 }
             }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-        barrier_named(2 + store_group, 128);
-        for (int c = t; c < 128; c += 128) {
             {
-                const REAL n = slots[128 + c], sum = slots[256 + c] + slots[768 + c], pivot = slots[640 + c], share = n > 0 ? sum / n : (REAL)0;
-                operands.partial[(1ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n;
-                operands.partial[(2ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? pivot + share : (REAL)0;
-                operands.partial[(3ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? tf_max(slots[384 + c] + slots[896 + c] - sum * share, (REAL)0) : (REAL)0;
-                operands.partial[(0ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
-                operands.partial[(4ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
             }
-            slots[0 + c] = 0.f;
-            slots[128 + c] = 0.f;
-            slots[256 + c] = 0.f;
-            slots[384 + c] = 0.f;
-            slots[512 + c] = 0.f;
+            {
+                int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;
+                for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);
+                REAL pivot[BATCH], part[STAT_ROWS], squares[STAT_ROWS];
+                if (__any_sync(~0u, slots[128 + group * COUT + CHANNEL(0)] == 0.f && valid > 0)) {
+#pragma unroll
+                    for (int i = 0; i < STAT_ROWS; i++) {
+                        part[i] = 0.f;
+                        if (i >= BATCH) continue;
+#pragma unroll
+                        for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += v1[i][e];
+                    }
+                    join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });
+#pragma unroll
+                    for (int j = 0; j < OWN_ROWS; j++) {
+                        const int i = own_row + j;
+                        if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
+                        const int channel = group * COUT + CHANNEL(i);
+                        if (slots[128 + channel] == 0.f && valid > 0) slots[640 + channel] = part[j] / (REAL)valid, slots[768 + channel] = slots[896 + channel] = 0.f;
+                    }
+                    __syncwarp();
+                }
+                load_rows(pivot, &slots[640 + group * COUT + CHANNEL(0)]);
+#pragma unroll
+                for (int i = 0; i < STAT_ROWS; i++) {
+                    part[i] = squares[i] = 0.f;
+                    if (i >= BATCH) continue;
+#pragma unroll
+                    for (int e = 0; e < VECTOR; e++) if (VALID(e)) {
+                        const REAL d = v1[i][e] - pivot[i];
+                        part[i] += d;
+                        squares[i] += d * d;
+                    }
+                }
+                join_lanes<LANES_W, STAT_ROWS / 2>(part, lane_column, [](REAL a, REAL b) { return a + b; });
+                join_lanes<LANES_W, STAT_ROWS / 2>(squares, lane_column, [](REAL a, REAL b) { return a + b; });
+#pragma unroll
+                for (int j = 0; j < OWN_ROWS; j++) {
+                    const int i = own_row + j;
+                    if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;
+                    const int channel = group * COUT + CHANNEL(i);
+                    slots[128 + channel] += (REAL)valid; add_with_rest(slots[256 + channel], slots[768 + channel], part[j]); add_with_rest(slots[384 + channel], slots[896 + channel], squares[j]);
+                }
+                __syncwarp();
+            }
+            {
+            }
         }
-        barrier_named(2 + store_group, 128);
     }
-}"""
+}
 
-SHARED_15 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
+            if constexpr (!RELEASES_EARLY) { barrier_arrive(shared_address(&b.chunk_empty[slot])); }
+        }
+barrier_named(2 + store_group, 128);
+for (int c = t; c < 128; c += 128) {
+    {
+        const REAL n = slots[128 + c], sum = slots[256 + c] + slots[768 + c], pivot = slots[640 + c], share = n > 0 ? sum / n : (REAL)0;
+        operands.partial[(1ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n;
+        operands.partial[(2ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? pivot + share : (REAL)0;
+        operands.partial[(3ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? tf_max(slots[384 + c] + slots[896 + c] - sum * share, (REAL)0) : (REAL)0;
+        operands.partial[(0ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+        operands.partial[(4ll * s.total * STORE_GROUPS + tile * STORE_GROUPS + store_group) * 128 + c] = n > 0 ? n * pivot + sum : (REAL)0;
+    }
+    slots[0 + c] = 0.f;
+    slots[128 + c] = 0.f;
+    slots[256 + c] = 0.f;
+    slots[384 + c] = 0.f;
+    slots[512 + c] = 0.f;
+}
+barrier_named(2 + store_group, 128);"""
+
+SHARED_21 = r"""// An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 __device__ const int tf_table_1[] = {124, 124, 123, 123, 122, 122, 121, 121, 120, 120, 119, 119, 118, 118, 117, 117, 116, 116, 115, 115, 114, 114, 113, 113, 112, 112, 111, 111, 110, 110, 109, 109, 108, 108, 107, 107, 106, 106, 105, 105, 104, 104, 103, 103, 102, 102, 101, 101, 100, 100, 99, 99, 98, 98, 97, 97, 96, 96, 95, 95, 94, 94, 93, 93, 92, 92, 91, 91, 90, 90, 89, 89, 88, 88, 87, 87, 86, 86, 85, 85, 84, 84, 83, 83, 82, 82, 81, 81, 80, 80, 79, 79, 78, 78, 77, 77, 76, 76, 75, 75, 74, 74, 73, 73, 72, 72, 71, 71, 70, 70, 69, 69, 68, 68, 67, 67, 66, 66, 65, 65, 64, 64, 63, 63, 62, 62, 61, 61, 60, 60, 59, 59, 58, 58, 57, 57, 56, 56, 55, 55, 54, 54, 53, 53, 52, 52, 51, 51, 50, 50, 49, 49, 48, 48, 47, 47, 46, 46, 45, 45, 44, 44, 43, 43, 42, 42, 41, 41, 40, 40, 39, 39, 38, 38, 37, 37, 36, 36, 35, 35, 34, 34, 33, 33, 32, 32, 31, 31, 30, 30, 29, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24, 23, 23, 22, 22, 21, 21, 20, 20, 19, 19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0};
 __device__ const int tf_table_2[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};"""
 
-SHARED_16 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
-    REAL* image_table = slots + 0;
-    REAL* exchange = slots + 0;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+SHARED_22 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+// WG: which of the texts; `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
+    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+    Held held;
+    held.group = warpgroup;
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
+    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
+    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    Place ahead = place_of(blockIdx.x, s);
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++)
-        for (int wg = 0; wg < WRITERS; wg++) {
-            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
-            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
-            else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
+        REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        for (int k = 0; k < KSTAGES; k++) {
+            held.wait(shared_address(&b.full[stage]), turn & 1, b);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
+            if (++stage == STAGES) { stage = 0; turn++; }
+        }
+        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
+        products_wait<0>();
+        settled(acc);
+        held.release(b);
+        if constexpr (BIASED) fragments.rows(at);
+        if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
+        else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+        } else
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if constexpr (BIASED)                         // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p++)
+#pragma unroll
+                        for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                            for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                                const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
+                            }
+                if constexpr (REDUCED)                        // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p += 2)
+#pragma unroll
+                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
+                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
+                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
+                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
+                        }
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++) {
+                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
+#pragma unroll
+                    for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
+                                const int px = r * CHUNK_WIDTH + i * 8 + column;
+#pragma unroll
+                                for (int m = 0; m < WARPS_N; m++)
+                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
+                            }
+                        }
+                }
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
+            }
+    }
+    if constexpr (FRAGMENTS) fragments.finish();
+}
+constexpr int VECTOR = 4;
+constexpr int VECTOR_PIXELS = 4;
+constexpr int LANES_W = 2;
+constexpr int ROWS = 64;
+constexpr int TURNS = 1;
+constexpr int PHASE_CHANNELS = 64;
+constexpr int ITEMS = 1;
+constexpr int BATCH = 1;
+constexpr int BATCHES = 1;
+constexpr int ROW_STEP = 64;
+constexpr int WRITERS = 2;
+constexpr int CHUNK_OUTER = 1;
+constexpr int PHASES_W = 1;
+__constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
+constexpr int STORE_SLOTS_AT = 0;
+constexpr int GROUP_BYTES = 4096;
+constexpr int STORE_IMAGES_AT = 0;
+constexpr int STORE_EXCHANGE_AT = 0;
+constexpr int WARPS_ALONG_W = 0;
+constexpr int NEIGHBOURS = 0;
+constexpr bool RELEASES_EARLY = false;
+constexpr int REAL_OUTER = 1;
+constexpr int PITCH_W = EXTENT_W;
+// The first row of a phase in the chunk, −1 where it has no taps.
+static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
+    return outer < 1 ? outer * 0 + w * 0 : -1;
+}"""
+
+SHARED_23 = r"""            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
             const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
             const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);  // within the group
             const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+for (int k = 0; k < TURNS; k++) {
+    const int column = k * COLUMNS_AT_ONCE + lane_column;
+    const int px = column * VECTOR_PIXELS, w_phase = 0;
+    const int r = chunk_index * CHUNK_WIDTH + px;
+    const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+    const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
 #pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    if (count <= 0) continue;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v0[BATCH][VECTOR];
+    for (int q = 0; q < CHUNK_OUTER; q++) {
+        const int code = codes[q];
+        if (code < 0) continue;
+        const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+        const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+        if (count <= 0) continue;
+        for (int hb = 0; hb < BATCHES; hb++) {
+            REAL v0[BATCH][VECTOR];
 #pragma unroll
-                        for (int i = 0; i < BATCH; i++)
+            for (int i = 0; i < BATCH; i++)
 #pragma unroll
-                        for (int f = 0; f < PHASES_W; f++) {
-                            if (row_of(q, f) < 0) {
+            for (int f = 0; f < PHASES_W; f++) {
+                if (row_of(q, f) < 0) {
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
-                            } else {
-                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
+                    for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
+                } else {
+                    const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
-                            }
-                        }
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-                            if (wide0 && count == VECTOR) {
+                    for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
+                }
+            }
+            if (count > 0) {
+                const long long step = ROW_STEP * operands.ys0.c;
+                float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
+                if (wide0 && count == VECTOR) {
 #pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v0[i]);
-                                }
-                            } else {
+                    for (int i = 0; i < BATCH; i++, to += step) {
+                        if (!CHANNEL_OK(i)) continue;
+                        store_vector<VECTOR>(to, v0[i]);
+                    }
+                } else {
 #pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
+                    for (int i = 0; i < BATCH; i++, to += step) {
+                        if (!CHANNEL_OK(i)) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
-                                }
-                            }
-                        }
+                        for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
                     }
                 }
             }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
+            if constexpr (!RELEASES_EARLY) { barrier_arrive(shared_address(&b.chunk_empty[slot])); }
+        }"""
+
+SHARED_24 = r"""extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
     const int t = threadIdx.x;
@@ -2227,7 +2437,6 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     if (!met) held.release(b);
     held.stage = slot;
 }
-constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;
 constexpr int SEGMENTS = 1;
 constexpr int WRITERS = 1;
 constexpr int RESULTS = 36;
@@ -2235,90 +2444,15 @@ constexpr int RESULT_ROWS = 2;
 constexpr int STATS = 2;
 constexpr int MASKS = 1;
 constexpr int MASK_ROWS = 1;
-// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
-template <int WG> struct Fragments {
-    const REAL* table;
-    const Sizes& s;
-    const Operands& operands;
-    int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment
-    REAL sums[RESULT_ROWS][STATS] = {};
-    template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {
-#pragma unroll
-        for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];
+constexpr int CHANNELS = 128;
+constexpr int ROWS_PER_TILE = 0;""" + "\n\n" + SHARED_11 + r"""
+
     }
-    __device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
-        const int lane = t % 32, row = lane / 4, warp = t / 32;
-        column = lane % 4 * 2;
-        channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);
-        segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: one more
-    }
-    // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
-    __device__ __forceinline__ bool is_inside(int e, const Place& at) {
-        const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
-        return (at.u[2] + warpgroup * SECOND_H + r) < s.out[2] && (at.u[3] + warpgroup * SECOND_W + p % EXTENT_W) < s.out[3];
-    }
-    __device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
-        const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel, image = at.u[0];
-        (void)group, (void)first_channel, (void)image;
-#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))
-#define CHANNEL_OK(i) (CHANNEL(i) < COUT)
-        REAL parts[RESULT_ROWS][STATS] = {};
-        constexpr int BATCH = 2, VECTOR = RESULTS;
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-            REAL v1[BATCH][VECTOR];
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            v1[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
-            REAL r2[BATCH];
-            load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            v1[i][e] += r2[i];
-            REAL v3[BATCH][VECTOR];
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            v3[i][e] = v1[i][e] * v1[i][e];
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-            if (is_inside(e, at)) {
-                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v3[i][e]);
-                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v1[i][e]);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < RESULT_ROWS; i++) {
-#pragma unroll
-            for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
-        }
-#undef CHANNEL
-#undef CHANNEL_OK
-    }
-    __device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {
-#pragma unroll
-        for (int i = 0; i < RESULT_ROWS; i++) {
-#pragma unroll
-            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 1);
-#pragma unroll
-            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 2);
-            if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {
-#pragma unroll
-                for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel_at + i * 8] = parts[i][k];
-            }
-        }
-    }
-    __device__ __forceinline__ void finish() {
-        write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : 0));
-    }
-};
+// Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
+__device__ __forceinline__ bool is_inside(int e, const Place& at) {
+    const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
+    return (at.u[2] + warpgroup * SECOND_H + r) < s.out[2] && (at.u[3] + warpgroup * SECOND_W + p % EXTENT_W) < s.out[3];
+}""" + "\n\n" + SHARED_12 + r"""
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // WG: which of the texts; `warpgroup`: which of the two that take the role.
@@ -3040,7 +3174,7 @@ static __device__ __forceinline__ int slab_first(int, int slab) { return min(sla
 static __device__ __forceinline__ int slab_count(int) { return 25; }
 constexpr bool SKIPS = true;
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
-static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_11 + "\n\n" + SHARED_7 + r"""
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_13 + "\n\n" + SHARED_7 + r"""
 
 struct Operands {
     const float* r0; Strides rs0;
@@ -3086,7 +3220,6 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     held.stage = slot;
     held.release(b);
 }
-constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;
 constexpr int SEGMENTS = 1;
 constexpr int WRITERS = 1;
 constexpr int RESULTS = 18;
@@ -3094,90 +3227,15 @@ constexpr int RESULT_ROWS = 2;
 constexpr int STATS = 2;
 constexpr int MASKS = 1;
 constexpr int MASK_ROWS = 1;
-// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
-template <int WG> struct Fragments {
-    const REAL* table;
-    const Sizes& s;
-    const Operands& operands;
-    int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment
-    REAL sums[RESULT_ROWS][STATS] = {};
-    template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {
-#pragma unroll
-        for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];
+constexpr int CHANNELS = 128;
+constexpr int ROWS_PER_TILE = 0;""" + "\n\n" + SHARED_11 + r"""
+
     }
-    __device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
-        const int lane = t % 32, row = lane / 4, warp = t / 32;
-        column = lane % 4 * 2;
-        channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);
-        segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: one more
-    }
-    // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
-    __device__ __forceinline__ bool is_inside(int e, const Place& at) {
-        const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
-        return (at.u[2] + warpgroup * SECOND_H + r) < s.out[2] && p % EXTENT_W < RUN_W && (at.u[3] + warpgroup * SECOND_W + p % EXTENT_W) < s.out[3];
-    }
-    __device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
-        const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel, image = at.u[0];
-        (void)group, (void)first_channel, (void)image;
-#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))
-#define CHANNEL_OK(i) (CHANNEL(i) < COUT)
-        REAL parts[RESULT_ROWS][STATS] = {};
-        constexpr int BATCH = 2, VECTOR = RESULTS;
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-            REAL v1[BATCH][VECTOR];
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            v1[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];
-            REAL r2[BATCH];
-            load_rows(r2, table + 0 + group * COUT + CHANNEL(0));
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            v1[i][e] += r2[i];
-            REAL v3[BATCH][VECTOR];
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-            v3[i][e] = v1[i][e] * v1[i][e];
-#pragma unroll
-            for (int e = 0; e < VECTOR; e++)
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-            if (is_inside(e, at)) {
-                parts[SEGMENTS > 1 ? 0 : i][0] = (parts[SEGMENTS > 1 ? 0 : i][0] + v3[i][e]);
-                parts[SEGMENTS > 1 ? 0 : i][1] = (parts[SEGMENTS > 1 ? 0 : i][1] + v1[i][e]);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < RESULT_ROWS; i++) {
-#pragma unroll
-            for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
-        }
-#undef CHANNEL
-#undef CHANNEL_OK
-    }
-    __device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {
-#pragma unroll
-        for (int i = 0; i < RESULT_ROWS; i++) {
-#pragma unroll
-            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 1);
-#pragma unroll
-            for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 2);
-            if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {
-#pragma unroll
-                for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel_at + i * 8] = parts[i][k];
-            }
-        }
-    }
-    __device__ __forceinline__ void finish() {
-        write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : 0));
-    }
-};
+// Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
+__device__ __forceinline__ bool is_inside(int e, const Place& at) {
+    const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
+    return (at.u[2] + warpgroup * SECOND_H + r) < s.out[2] && p % EXTENT_W < RUN_W && (at.u[3] + warpgroup * SECOND_W + p % EXTENT_W) < s.out[3];
+}""" + "\n\n" + SHARED_12 + r"""
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // WG: which of the texts; `warpgroup`: which of the two that take the role.
@@ -3304,7 +3362,7 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_14 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
     TF_SEQUENCE();
@@ -3546,10 +3604,22 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     if (!met) held.release(b);
     held.stage = slot;
 }
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_14 + r"""
+constexpr bool BIASED = false;
+constexpr int BIAS_AT = 0;""" + "\n\n" + SHARED_15 + "\n\n" + SHARED_16 + "\n\n" + SHARED_17 + "\n\n" + SHARED_18 + "\n\n" + SHARED_19 + "\n\n" + SHARED_20 + r"""
+
+    }
+
+}
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -3818,7 +3888,7 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_12 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_14 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __restrict__ p0, float* p1, unsigned char* p2, const float* __restrict__ p3, int n0, int count0, int count1, int count2, int count3, float real0, float real1) {
     TF_SEQUENCE();
@@ -3982,7 +4052,7 @@ static __device__ __forceinline__ int slab_first(int, int slab) { return min(sla
 static __device__ __forceinline__ int slab_count(int) { return 25; }
 constexpr bool SKIPS = true;
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
-static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_11 + "\n\n" + SHARED_7 + r"""
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }""" + "\n\n" + SHARED_6 + "\n\n" + SHARED_13 + "\n\n" + SHARED_7 + r"""
 
 struct Operands {
     const float* r0; Strides rs0;
@@ -4029,10 +4099,22 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     held.stage = slot;
     held.release(b);
 }
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_14 + r"""
+constexpr bool BIASED = false;
+constexpr int BIAS_AT = 0;""" + "\n\n" + SHARED_15 + "\n\n" + SHARED_16 + "\n\n" + SHARED_17 + "\n\n" + SHARED_18 + "\n\n" + SHARED_19 + "\n\n" + SHARED_20 + r"""
+
+    }
+
+}
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, const float* r0, Strides rs0, float* y0, Strides ys0, REAL* partial, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -5048,7 +5130,7 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_15 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_21 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0, float real0) {
     TF_SEQUENCE();
@@ -5276,10 +5358,31 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
 }
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_16, []
+constexpr bool BIASED = false;
+constexpr int BIAS_AT = 0;""" + "\n\n" + SHARED_15 + "\n\n" + SHARED_22 + "\n\n" + SHARED_17 + r"""
+
+
+
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;  // each warpgroup's buffers
+    int image = -1;
+    (void)image;
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);""" + "\n\n" + SHARED_19 + "\n\n" + SHARED_23 + r"""
+
+    }
+
+}
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID""" + "\n\n" + SHARED_24, []
 
 KERNELS["loop_2"] = "tf_loop", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -5335,7 +5438,7 @@ typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
-}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_15 + r"""
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + "\n\n" + SHARED_4 + "\n\n" + SHARED_21 + r"""
 
 extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0, const float* __restrict__ p1, int count0, float real0) {
     TF_SEQUENCE();
@@ -5570,10 +5673,31 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
 }
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_13 + "\n\n" + SHARED_16, []
+constexpr bool BIASED = false;
+constexpr int BIAS_AT = 0;""" + "\n\n" + SHARED_15 + "\n\n" + SHARED_22 + "\n\n" + SHARED_17 + r"""
+
+
+
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;  // each warpgroup's buffers
+    int image = -1;
+    (void)image;
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);""" + "\n\n" + SHARED_19 + "\n\n" + SHARED_23 + r"""
+
+    }
+
+}
+#undef ROW
+#undef CHUNK_ROW
+#undef AHEAD
+#undef CHANNEL
+#undef CHANNEL_OK
+#undef PN
+#undef PD
+#undef PH
+#undef PW
+#undef VALID""" + "\n\n" + SHARED_24, []
 
 KERNELS["prepare_7"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__

@@ -942,7 +942,22 @@ static __device__ __forceinline__ int quad_blocks(int quad, int c) {
     return max(0, min(min(4, RUN_PIXELS / 8 - quad_first(quad, c)), min(CHUNK_WIDTH / 8, (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8) - quad % QUADS_A_ROW * 4));
 }"""
 
-SHARED_8 = r"""// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+SHARED_8 = r"""// Accumulators are handed over: the store role runs the chain. BIASED: their bias is added before; row r of a warp's 16 belongs to
+// lane / 4 = r % 8, and a lane has the rows r and r + 8.
+constexpr bool FRAGMENTS = false, FOLDED = false;
+template <int WG> struct Fragments {
+    const REAL* bias;
+    REAL of_rows[2];
+    __device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands&, int warpgroup, int t)
+        : bias((const REAL*)(shared + TABLES_AT) + BIAS_AT + (SPLIT_CHANNELS ? warpgroup * 64 : 0) + t / 32 * 16 + t % 32 / 4) {}
+    __device__ __forceinline__ void rows(const Place& at) {
+        const REAL* from = bias + at.fixed / MGROUPS * COUT + at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        of_rows[0] = from[0], of_rows[1] = from[8];
+    }
+    __device__ __forceinline__ void add(REAL* block) const { block[0] += of_rows[0], block[1] += of_rows[0], block[2] += of_rows[1], block[3] += of_rows[1]; }
+};
+
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // WG: which of the texts; `warpgroup`: which of the two that take the role.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
@@ -1047,10 +1062,21 @@ constexpr int WRITERS = 2;
 constexpr int CHUNK_OUTER = 1;
 constexpr int PHASES_W = 1;
 __constant__ int phase_codes[2] = {0, 0};   // residues: along d * 65536 + h * 256 + the first along w
+constexpr int STORE_SLOTS_AT = 0;
+constexpr int GROUP_BYTES = 4096;
+constexpr int STORE_IMAGES_AT = 0;
+constexpr int STORE_EXCHANGE_AT = 0;
+constexpr int WARPS_ALONG_W = 0;
+constexpr int NEIGHBOURS = 0;
+constexpr bool RELEASES_EARLY = false;
+constexpr int REAL_OUTER = 1;
+constexpr int PITCH_W = EXTENT_W;
 // The first row of a phase in the chunk, −1 where it has no taps.
 static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
     return outer < 1 ? outer * 0 + w * 0 : -1;
 }
+
+// Neighbours along a row, or channels of a pixel, stored as one vector of up to 16 bytes; nobody reads them soon.
 template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
     tf_vector<S, N> whole;
 #pragma unroll
@@ -1059,13 +1085,29 @@ template <int N, class S> static __device__ __forceinline__ void store_vector(S*
     else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
     else *(tf_vector<S, N>*)to = whole;
 }
+
+// One instruction, taken or not: what follows in the text need not wait for a branch. Of 8 or 16 bytes.
+template <int N, class S> static __device__ __forceinline__ void store_vector_where(bool taken, S* to, const REAL (&v)[N]) {
+    tf_vector<S, N> whole;
+#pragma unroll
+    for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);
+#ifdef __CUDACC__
+    const unsigned* w = (const unsigned*)&whole;
+    if constexpr (sizeof(whole) == 16)
+        asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 0;\n@p st.global.cs.v4.u32 [%1], {%2, %3, %4, %5};\n}" ::"r"((unsigned)taken), "l"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    else
+        asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 0;\n@p st.global.cs.v2.u32 [%1], {%2, %3};\n}" ::"r"((unsigned)taken), "l"(to), "r"(w[0]), "r"(w[1]) : "memory");
+#else
+    if (taken) *(tf_vector<S, N>*)to = whole;
+#endif
+}
 // A table's entries for the thread's rows.
 static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {
 #pragma unroll
     for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];
-}"""
+}
 
-SHARED_9 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
+#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
 #define CHUNK_ROW(i) ROW(i)
 #define CHANNEL(i) (first_channel + ROW(i))
 #define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
@@ -1075,82 +1117,97 @@ SHARED_9 = r"""#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
 #define PH(e) ((long long)ph)
 #define PW(e) ((long long)(pw + (e)))
 #define VALID(e) ((e) < count)
+
 // Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
 static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
     const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
-    REAL* image_table = slots + 0;
-    REAL* exchange = slots + 0;
+    REAL* slots = (REAL*)(shared + TABLES_AT + STORE_SLOTS_AT + store_group * GROUP_BYTES);
+    REAL* image_table = slots + STORE_IMAGES_AT;
+    REAL* exchange = slots + STORE_EXCHANGE_AT;
     int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
+    // A warp along the columns has all rows of its own, or a thread neighbouring rows, or warps take rows in turn.
+    const int lane_column = WARPS_ALONG_W ? t / 32 * LANES_W + t % LANES_W : t % LANES_W;
+    const int lane_row = WARPS_ALONG_W ? t % 32 / LANES_W : t / LANES_W * (NEIGHBOURS ? ITEMS : 1);
+    constexpr int COLUMNS_AT_ONCE = WARPS_ALONG_W ? 4 * LANES_W : LANES_W;
     (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
+const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
+
+
+
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;  // each warpgroup's buffers
+    int image = -1;
+    (void)image;
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int wg = 0; wg < WRITERS; wg++)
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++) {
+        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);"""
+
+SHARED_9 = r"""        for (int wg = 0; wg < WRITERS; wg++) for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++) for (int set = 0; set < SETS; set++) {
             const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
             if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
             else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;"""
+
+SHARED_10 = r"""            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
             const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
             const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
+            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);  // within the group
             const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
+for (int k = 0; k < TURNS; k++) {
+    const int column = k * COLUMNS_AT_ONCE + lane_column;
+    const int px = column * VECTOR_PIXELS, w_phase = 0;
+    const int r = chunk_index * CHUNK_WIDTH + px;
+    const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
+    const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
 #pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    if (count <= 0) continue;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v0[BATCH][VECTOR];
+    for (int q = 0; q < CHUNK_OUTER; q++) {
+        const int code = codes[q];
+        if (code < 0) continue;
+        const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
+        const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
+        if (count <= 0) continue;
+        for (int hb = 0; hb < BATCHES; hb++) {
+            REAL v0[BATCH][VECTOR];
 #pragma unroll
-                        for (int i = 0; i < BATCH; i++)
+            for (int i = 0; i < BATCH; i++)
 #pragma unroll
-                        for (int f = 0; f < PHASES_W; f++) {
-                            if (row_of(q, f) < 0) {
+            for (int f = 0; f < PHASES_W; f++) {
+                if (row_of(q, f) < 0) {
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
-                            } else {
-                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
+                    for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
+                } else {
+                    const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
 #pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
-                            }
-                        }
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-                            if (wide0 && count == VECTOR) {
+                    for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
+                }
+            }
+            if (count > 0) {
+                const long long step = ROW_STEP * operands.ys0.c;
+                float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
+                if (wide0 && count == VECTOR) {
 #pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v0[i]);
-                                }
-                            } else {
+                    for (int i = 0; i < BATCH; i++, to += step) {
+                        if (!CHANNEL_OK(i)) continue;
+                        store_vector<VECTOR>(to, v0[i]);
+                    }
+                } else {
 #pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
+                    for (int i = 0; i < BATCH; i++, to += step) {
+                        if (!CHANNEL_OK(i)) continue;
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
-                                }
-                            }
-                        }
+                        for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
                     }
                 }
             }
+        }
+    }
+}
+
+            if constexpr (!RELEASES_EARLY) { barrier_arrive(shared_address(&b.chunk_empty[slot])); }
+        }
+
+    }
+
+}
 #undef ROW
 #undef CHUNK_ROW
 #undef AHEAD
@@ -1161,12 +1218,8 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #undef PH
 #undef PW
 #undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-    }
-}"""
 
-SHARED_10 = r"""extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) transfuse_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
     const int t = threadIdx.x;
@@ -1425,10 +1478,8 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     held.slab = slab;
     if (++slab == SLABS) { slab = 0; slab_turn++; }
 }
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10, []
+constexpr bool BIASED = false;
+constexpr int BIAS_AT = 0;""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10, []
 
 KERNELS["prepare_2"] = "tf_prepare0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -1710,111 +1761,14 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     held.release(b);
     if (++slab == SLABS) { slab = 0; slab_turn++; }
 }
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_8 + r"""
+constexpr bool BIASED = false;
+constexpr int BIAS_AT = 0;""" + "\n\n" + SHARED_8 + r"""
 
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
-// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
-static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const REAL* table = (const REAL*)(shared + TABLES_AT);
-    REAL* slots = (REAL*)(shared + TABLES_AT + 0 + store_group * 4096);
-    REAL* image_table = slots + 0;
-    REAL* exchange = slots + 0;
-    int exchange_turn = 0;
-    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
-    constexpr int COLUMNS_AT_ONCE = LANES_W;
-    (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;
-    const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
-        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++)
-        for (int wg = 0; wg < WRITERS; wg++) {
+        for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++) for (int set = 0; set < SETS; set++) for (int wg = 0; wg < WRITERS; wg++) {
             const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
             if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }
             else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
-            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
-            barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
-            const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
-            const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group
-            const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;
-            for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
-                const int r = chunk_index * CHUNK_WIDTH + px;
-                const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
-                const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
-#pragma unroll
-                for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
-                    const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;
-                    const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    if (count <= 0) continue;
-                    for (int hb = 0; hb < BATCHES; hb++) {
-                        REAL v0[BATCH][VECTOR];
-#pragma unroll
-                        for (int i = 0; i < BATCH; i++)
-#pragma unroll
-                        for (int f = 0; f < PHASES_W; f++) {
-                            if (row_of(q, f) < 0) {
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = 0.f;
-                            } else {
-                                const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);
-#pragma unroll
-                                for (int p = 0; p < VECTOR_PIXELS; p++) v0[i][p * PHASES_W + f] = in.lane[p];
-                            }
-                        }
-                        if (count > 0) {
-                            const long long step = ROW_STEP * operands.ys0.c;
-                            float* to = operands.y0 + offset_of(operands.ys0, pn, group * COUT + CHANNEL(0), pd, ph, pw);
-                            if (wide0 && count == VECTOR) {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-                                    store_vector<VECTOR>(to, v0[i]);
-                                }
-                            } else {
-#pragma unroll
-                                for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
-#pragma unroll
-                                    for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * operands.ys0.w, v0[i][e]);
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-#undef ROW
-#undef CHUNK_ROW
-#undef AHEAD
-#undef CHANNEL
-#undef CHANNEL_OK
-#undef PN
-#undef PD
-#undef PH
-#undef PW
-#undef VALID
-            barrier_arrive(shared_address(&b.chunk_empty[slot]));
-        }
-    }
-}""" + "\n\n" + SHARED_10, []
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;""" + "\n\n" + SHARED_10, []
 
 KERNELS["correlate_groups"] = "tf_correlate_groups", r"""
 #define TF_FUNCTION static __device__ __forceinline__
@@ -3173,10 +3127,8 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     held.release(b);
     if (++slab == SLABS) { slab = 0; slab_turn++; }
 }
-constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program
-template <int WG> struct Fragments {
-    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}
-};""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10, []
+constexpr bool BIASED = false;
+constexpr int BIAS_AT = 0;""" + "\n\n" + SHARED_8 + "\n\n" + SHARED_9 + "\n\n" + SHARED_10, []
 
 
 HOST = r"""
