@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import transfuse
+from transfuse.bench.peers import ramp
 from transfuse.native import library
 
 pytestmark = pytest.mark.versions
@@ -171,6 +172,24 @@ def test_gradients_at_zero_are_pytorchs(name, no_fallback):
     found = [torch.autograd.grad(m(x).sum(), model.conv.weight)[0] for m in (ours, model)]
     assert transfuse.report(ours).left == 0
     assert torch.allclose(*found, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d, lambda channels: nn.InstanceNorm2d(channels, affine=True)])
+def test_what_a_norm_centres_stays_centred(norm, no_fallback):
+    """The gradient behind a norm sums to zero; where inputs are far from it, what is left of that sum is the weight's error."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1, bias=False), norm(8))
+    nn.init.uniform_(model[1].weight, -1, 1.5)
+    ours = transfuse.optimize(copy.deepcopy(model), torch.randn(3, 4, 12, 12), never_slower=False)
+    models, errors = (ours, model, copy.deepcopy(model).double()), torch.zeros(2, dtype=torch.double)
+    for _ in range(20):
+        x = torch.randn(3, 4, 12, 12) + 3
+        found = []
+        for m in models:
+            y = m(x.to(m[0].weight.dtype))
+            found.append(torch.autograd.grad(y, m[0].weight, ramp(y.detach()))[0].double())
+        errors += torch.stack([(g - found[2]).square().sum() for g in found[:2]])
+    assert errors[0] < 0.25 * errors[1]
 
 
 def test_double_backward():

@@ -66,6 +66,7 @@ namespace {
 
 void differentiate(Adjoints& a, ValueId id, ValueId g) {
     const Op op = a[id].op;
+    if (op == Op::mul && differentiate_norm(a, id, g)) return;
     if (is_unary(op)) return differentiate_unary(a, id, g);
     if (is_binary(op) || op == Op::select) return differentiate_binary(a, id, g);
     if (is_reduction(op)) return differentiate_reduction(a, id, g);

@@ -55,9 +55,10 @@ private:
 // One function a family; `id` is the node in the builder, g its gradient in its own type.
 void differentiate_unary(Adjoints& a, ValueId id, ValueId g);
 void differentiate_binary(Adjoints& a, ValueId id, ValueId g);  // and select
+bool differentiate_norm(Adjoints& a, ValueId id, ValueId g);    // false: a product, but not of a norm
 void differentiate_reduction(Adjoints& a, ValueId id, ValueId g);
 void differentiate_softmax(Adjoints& a, ValueId id, ValueId g);  // and log_softmax
-void differentiate_shape(Adjoints& a, ValueId id, ValueId g);   // reshape … cast
-void differentiate_linear(Adjoints& a, ValueId id, ValueId g);  // lattice, correlate, taps, boxes, pools
+void differentiate_shape(Adjoints& a, ValueId id, ValueId g);    // reshape … cast
+void differentiate_linear(Adjoints& a, ValueId id, ValueId g);   // lattice, correlate, taps, boxes, pools
 
 }  // namespace transfuse
