@@ -1,12 +1,10 @@
 #include "plan/settle.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <optional>
 
 #include "graph/has.h"
-#include "plan/figures.h"
+#include "plan/order.h"
 
 namespace transfuse {
 
@@ -228,22 +226,19 @@ private:
             }
     }
 
-    // Live passes, each after what it reads from; of those that may come next the one that leaves least memory in use,
-    // a weight's gradient before the pass whose result all others wait for. Where it is the same: in the draft's order.
+    // Live passes in the order in which they run.
     std::vector<int> order() const {
         const auto count = static_cast<size_t>(draft_.count());
-        std::vector<std::vector<size_t>> sources(count);  // [pass]
-        std::vector<double> held(count);                  // bytes of what it stores for others
-        std::vector<int> readers(count);                  // that are to come
-        std::vector<bool> waiting(count);
+        std::vector<Running> passes(count);
         for (size_t p = 0; p < count; ++p) {
-            waiting[p] = !stores_[p].empty();
-            if (!waiting[p]) continue;
+            Running& pass = passes[p];
+            pass.live = !stores_[p].empty();
+            if (!pass.live) continue;
             const auto read = [&](ValueId a) {
                 draft_.each_source(a, [&](int of) {
                     const auto q = static_cast<size_t>(of);
-                    if (q == p || stores_[q].empty() || std::ranges::find(sources[p], q) != sources[p].end()) return;
-                    sources[p].push_back(q), ++readers[q];
+                    if (q != p && !stores_[q].empty() && std::ranges::find(pass.sources, q) == pass.sources.end())
+                        pass.sources.push_back(q);
                 });
             };
             for (ValueId v : values_[p])
@@ -251,26 +246,10 @@ private:
                     if (draft_.slot(static_cast<int>(p), a) == Slot::absent) read(a);
             for (const Store& store : stores_[p]) {
                 if (draft_.home[Facts::at(store.value)] != static_cast<int>(p)) read(store.value);
-                if (!has(facts_.graph.outputs(), store.target)) held[p] += facts_.bytes(store.value);
+                if (!has(facts_.graph.outputs(), store.target)) pass.held += facts_.bytes(store.value);
             }
         }
-        const auto growth = [&](size_t p) {
-            double bytes = held[p];
-            for (size_t q : sources[p]) bytes -= readers[q] == 1 ? held[q] : 0;
-            return std::trunc(bytes / figures::plan::grain);
-        };
-        std::vector<int> result;
-        for (;;) {
-            std::optional<size_t> next;
-            for (size_t p = 0; p < count; ++p)
-                if (waiting[p] && std::ranges::none_of(sources[p], [&](size_t q) { return waiting[q]; }) &&
-                    (!next || growth(p) < growth(*next)))
-                    next = p;
-            if (!next) return result;
-            waiting[*next] = false;
-            for (size_t q : sources[*next]) --readers[q];
-            result.push_back(static_cast<int>(*next));
-        }
+        return in_order(passes);
     }
     const Draft& draft_;
     const Facts& facts_;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "plan/order.h"
 #include "plan_rules.h"
 #include "random_graphs.h"
 #include "transfuse/transfuse.h"
@@ -68,6 +69,22 @@ TEST(Plan, MeansWhatAGradientGraphMeans) {
         for (size_t leaf = 0; leaf < forward.leaves().size(); ++leaf) request.wrt.push_back(static_cast<ValueId>(leaf));
         expect_faithful(rewrite(gradient(forward, request)).rewritten, seed);
     }
+}
+
+// Activations made again from what was kept, each read by the backward of its own layer: none of them waits in memory
+// while another layer is at work.
+TEST(Plan, WhatIsMadeOfLeavesIsMadeWhenItIsRead) {
+    constexpr double mega = 1 << 20;
+    const std::vector<Running> passes{{{}, 4 * mega, true},       // 0: activation of the first layer
+                                      {{}, 8 * mega, true},       // 1: of the second
+                                      {{}, 16 * mega, true},      // 2: of the third
+                                      {{2}, 16 * mega, true},     // 3: gradient of the third
+                                      {{2, 3}, 0, true},          // 4: of its weight
+                                      {{1, 3}, 8 * mega, true},   // 5
+                                      {{1, 5}, 0, true},          // 6
+                                      {{}, 0, false},             // 7: nothing of it is needed
+                                      {{0, 5}, 4 * mega, true}};  // 8
+    EXPECT_EQ(in_order(passes), (std::vector<int>{2, 3, 4, 1, 5, 6, 0, 8}));
 }
 
 }  // namespace
