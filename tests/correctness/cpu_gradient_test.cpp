@@ -81,5 +81,26 @@ TEST(CpuGradient, RandomGraphsBackward) {
     }
 }
 
+// Sums over the batch of what is one number a plane, and planes' numbers that are stored: the pass stays one loop.
+TEST(CpuGradient, NumbersOfPlanesAreSummedAndStoredByTheLoopThatMakesThem) {
+    for (const char* norm : {"instance_norm(%x, %g, %b)", "group_norm(%x, %g, %b) num_groups=3"})
+        for (const char* spatial : {"7", "5,9", "3,4,5"}) {
+            const Graph graph = parse("graph g {\n  %x = input f32[4,6," + std::string(spatial) +
+                                      "]\n  %g = param f32[6]\n  %b = param f32[6]\n  %n = " + norm +
+                                      "\n  %y = silu(%n)\n  return %y\n}");
+            const Graph backward = derive_gradient(graph, {.outputs = {0}, .wrt = {0, 1, 2}}).rewritten;
+            for (const Layout layout : {Layout::contiguous, Layout::channels_last, Layout::gaps})
+                expect_matches_reference(backward, random_leaves(backward, 3),
+                                         {.inputs = layout, .outputs = layout, .threads = 2, .tolerance = 2e-6});
+            const Plan planned = plan(backward, Machine::cpu(2));
+            const std::string said = compile_cpu(planned, {})->describe();
+            for (size_t p = 0; p < planned.passes.size(); ++p) {
+                const std::string start = "pass " + std::to_string(p) + ": ";
+                const bool small = numel(planned.graph[planned.passes[p].anchor].type.shape) <= 4 * 6;
+                EXPECT_TRUE(small || said.find(start + "step by step") == std::string::npos) << said << print(planned);
+            }
+        }
+}
+
 }  // namespace
 }  // namespace transfuse

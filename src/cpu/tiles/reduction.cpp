@@ -41,7 +41,7 @@ GridReduction::GridReduction(const Node& node, const Type& x, const Tiling& tili
     for (size_t axis = 0; axis < rank; ++axis) {
         const size_t five = axis < 2 ? axis : axis + shift;
         const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) != dims.end();
-        reduced_[five] = reduced;
+        reduced_[five] = reduced || (axis >= 2 && x.shape[axis] == 1);  // one number a plane: nothing is left to keep
         if (reduced) count_ *= static_cast<double>(x.shape[axis]);
         if (!reduced) result_axis_[five] = next;
         next += !reduced || keepdim;

@@ -22,7 +22,8 @@ struct Tiling {
 
 class GridReduction {
 public:
-    // `x` is the type of the reduced value, on the grid of `tiling` (extent 1 where it is constant along channels).
+    // `x` is the type of the reduced value, on the grid of `tiling`; its extent is 1 along channels where it is
+    // constant there, and along all spatial axes where it is one number a plane.
     GridReduction(const Node& node, const Type& x, const Tiling& tiling);
 
     int64_t slot_doubles() const { return entries_ * width_; }

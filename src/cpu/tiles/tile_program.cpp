@@ -262,15 +262,27 @@ private:
         return info.once == (shape[1] == 1 && grid[1] != 1) || grid[1] == 1;
     }
 
-    // The slot of a value that has an element for each of the tile's, for a sink; what no step makes is read. −1: none.
+    // Whether a value is one number for each plane of the tile, which holds planes whole.
+    bool covers_planes(int s, const Sizes& shape) const {
+        const Slot& info = program_->slots_[static_cast<size_t>(s)];
+        const Sizes& grid = program_->grid_shape_;
+        return program_->whole_planes_ && info.uniform && info.level == 0 && shape.size() == grid.size() &&
+               shape[0] == grid[0] && shape[1] == (info.once ? 1 : grid[1]);
+    }
+
+    // The slot of a value that is complete on the tile, for a sink: an element for each of the tile's, or a number for
+    // each plane. What no step makes is read. −1: none.
     int complete_tile(ValueId v) {
+        const Sizes& shape = graph_[v].type.shape;
         auto at = known_.find(v);
         if (at == known_.end()) {
             const int s = operand(v, 0, 0);
             if (s < 0) return -1;
             at = known_.emplace(v, s).first;
+        } else if (covers_planes(at->second, shape)) {
+            return at->second;
         }
-        return covers_tile(at->second, graph_[v].type.shape) ? at->second : -1;
+        return covers_tile(at->second, shape) ? at->second : -1;
     }
 
     bool add_sinks() {

@@ -146,6 +146,7 @@ private:
     void reduce_plane(const TileProgram::Step& step, int64_t c);
     bool waits(int slot, const Placed& to) const;
     bool sinks_at_once(int slot) const;
+    Box box_of(const TileProgram::Slot& slot) const;
     void sink(int slot, int64_t c);
 
     const TileProgram& program_;

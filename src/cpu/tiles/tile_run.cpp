@@ -107,8 +107,8 @@ void TileRun<T>::block(int stage, int64_t c, int64_t count) {
         for (int sink : slot.store_sinks) {
             const Placed& to = bound_.stores[static_cast<size_t>(sink)];
             if (waits(s, to))
-                store_planes(to, pointer(s, c), given ? given_pitch_ : stride_[static_cast<size_t>(s)],
-                             boxes_[slot.level], c, count);
+                store_planes(to, pointer(s, c), given ? given_pitch_ : stride_[static_cast<size_t>(s)], box_of(slot), c,
+                             count);
         }
     };
     if (stage == 0 && program_.given_ >= 0) store_block(program_.given_);
@@ -141,16 +141,23 @@ bool TileRun<T>::sinks_at_once(int s) const {
     });
 }
 
+// Where a value lies: on the tile, or one number for a plane of it.
+template <class T>
+Box TileRun<T>::box_of(const TileProgram::Slot& slot) const {
+    const Box& box = boxes_[slot.level];
+    return slot.uniform ? Box::of(box.n, {0, 0, 0}, {1, 1, 1}) : box;
+}
+
 template <class T>
 void TileRun<T>::sink(int s, int64_t c) {
     const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(s)];
     for (int sink : slot.store_sinks) {
         const Placed& to = bound_.stores[static_cast<size_t>(sink)];
-        if (!waits(s, to)) store_plane(to, pointer(s, c), boxes_[slot.level], c);
+        if (!waits(s, to)) store_plane(to, pointer(s, c), box_of(slot), c);
     }
     for (int g : slot.grid_sinks) {
         const GridReduction& reduction = *bound_.reductions[static_cast<size_t>(g)];
-        reduction.add(bound_.partials[static_cast<size_t>(g)] + tile_ * reduction.slot_doubles(), boxes_[slot.level], c,
+        reduction.add(bound_.partials[static_cast<size_t>(g)] + tile_ * reduction.slot_doubles(), box_of(slot), c,
                       pointer(s, c));
     }
 }
