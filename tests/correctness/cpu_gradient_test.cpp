@@ -102,5 +102,17 @@ TEST(CpuGradient, NumbersOfPlanesAreSummedAndStoredByTheLoopThatMakesThem) {
         }
 }
 
+// What a pass needs for itself, here its partial sums, lies where others have done with their memory.
+TEST(CpuGradient, PassesTakeTheirOwnMemoryWhereBuffersAreDone) {
+    const Graph graph = parse(
+        "graph g {\n  %x = input f32[4,8,128,128]\n  %a = max_pool(%x) kernel=3 stride=1 padding=1\n"
+        "  %b = max_pool(%a) kernel=3 stride=1 padding=1\n  %c = tanh(%b)\n  %y = sum(%c) dims=[0,2,3]\n  return "
+        "%y\n}");
+    const Plan planned = plan(graph, Machine::cpu(2));
+    ASSERT_EQ(planned.passes.size(), 3) << print(planned);
+    EXPECT_EQ(compile_cpu(planned, {})->workspace_bytes(), 2 * 4 * 4 * 8 * 128 * 128);
+    expect_matches_reference(graph, random_leaves(graph, 5), {});
+}
+
 }  // namespace
 }  // namespace transfuse

@@ -41,9 +41,9 @@ void check_disjoint(const TensorView& view, const std::string& name) {
 }
 
 // Buffers whose lifetimes (passes from first store to last read) do not meet may share memory: largest first, each at
-// the lowest place that is free for as long as it lives.
+// the lowest place that is free for as long as it lives. What a pass needs for itself is a buffer that lives no longer.
 struct Buffer {
-    ValueId value;
+    ValueId value;  // −1: a pass's own
     size_t bytes;
     size_t first, last;  // passes
     size_t offset = 0;
@@ -82,16 +82,19 @@ public:
                 buffers_.push_back({value, (size + 255) / 256 * 256, lives[static_cast<size_t>(value)].first,
                                     lives[static_cast<size_t>(value)].second});
         }
-        layout_.add(place(buffers_));
-        size_t pass_bytes = 0;
-        for (const auto& pass : passes_) pass_bytes = std::max(pass_bytes, pass->workspace_bytes());
-        pass_offset_ = layout_.add(pass_bytes);
+        for (size_t p = 0; p < passes_.size(); ++p)
+            buffers_.push_back({-1, (passes_[p]->workspace_bytes() + 255) / 256 * 256, p, p});
+        workspace_bytes_ = place(buffers_);
+        own_.resize(passes_.size());
+        for (const Buffer& buffer : buffers_)
+            if (buffer.value < 0) own_[buffer.first] = buffer.offset;
+        std::erase_if(buffers_, [](const Buffer& buffer) { return buffer.value < 0; });
         if (!frozen_.empty()) {
             frozen_memory_.reset(static_cast<char*>(::operator new(frozen_layout_.total(), std::align_val_t(256))));
         }
     }
 
-    size_t workspace_bytes() const override { return layout_.total(); }
+    size_t workspace_bytes() const override { return workspace_bytes_; }
 
     size_t kept_bytes() const override {
         size_t all = sizeof *this + plan_.bytes() + frozen_layout_.total();
@@ -126,8 +129,8 @@ public:
         if (freeze_)
             for (ValueId leaf : graph.leaves())
                 if (graph[leaf].op == Op::param) memory.fix(leaf);
-        const Run run{&memory, workspace + pass_offset_, context.threads};
         for (size_t p = 0; p < passes_.size(); ++p) {
+            const Run run{&memory, workspace + own_[p], context.threads};
             if (freeze_ && plan_.passes[p].kind == PassKind::prepare)
                 run_once(*passes_[p], run);
             else
@@ -193,8 +196,9 @@ private:
     std::vector<std::unique_ptr<CompiledPass>> passes_;
     std::vector<Buffer> buffers_;
     std::vector<std::pair<ValueId, size_t>> frozen_;
-    WorkspaceLayout layout_, frozen_layout_;
-    size_t pass_offset_ = 0;
+    WorkspaceLayout frozen_layout_;
+    size_t workspace_bytes_ = 0;
+    std::vector<size_t> own_;  // of each pass: where in the workspace its own lies
     std::unique_ptr<char, AlignedDelete> frozen_memory_;
     std::mutex prepare_mutex_;
     bool is_prepared_ = false;
