@@ -1,9 +1,13 @@
 // Convolutions by lines of pixels (line_geometry.h), one for every tap or shared by taps: small images, several in a
 // line, every stride, groups of one channel and of many, pairs along up to two axes; and packed weights that are kept
 // for as long as the weights are the same numbers.
+#include <array>
 #include <cfenv>
+#include <random>
+#include <set>
 
 #include "cpu/dense/stage/kept_weights.h"
+#include "cpu/kernels/kernels.h"
 #include "cpu/primitive/primitive.h"
 #include "cpu/threads/thread_pool.h"
 #include "cpu_check.h"
@@ -278,6 +282,56 @@ TEST(CpuLines, ChangedWeightsAreSeen) {
                 EXPECT_NE(run(changed), got);
             }
             EXPECT_EQ(run(leaves[1]), first);
+        }
+    }
+}
+
+// Any bit, at any length; the same bit of two numbers wherever they stand, which a sum of multiples would not tell from
+// none; and numbers that trade places.
+TEST(CpuLines, ContentTellsOfEveryChange) {
+    const cpu::LevelList levels = cpu::available_levels();
+    for (const cpu::Level* const* at = levels.begin; at != levels.begin + levels.count; ++at) {
+        const auto of = [&](const std::vector<uint64_t>& memory, size_t bytes) {
+            std::array<uint64_t, 2> words;
+            (*at)->content(words.data(), memory.data(), static_cast<int64_t>(bytes));
+            return words;
+        };
+        std::vector<uint64_t> memory(300);
+        std::mt19937_64 random(38);
+        for (const bool zeros : {true, false}) {
+            if (!zeros) std::generate(memory.begin(), memory.end(), random);
+            std::set<std::array<uint64_t, 2>> seen{of(memory, 2400)};
+            size_t made = 1;
+            const auto differs = [&](std::vector<uint64_t> changed) {
+                seen.insert(of(changed, 2400));
+                ++made;
+            };
+            for (size_t i = 0; i < memory.size(); ++i)
+                for (const int bit : {0, 31, 62, 63}) {
+                    auto changed = memory;
+                    changed[i] ^= uint64_t{1} << bit;
+                    differs(changed);
+                    for (const size_t ahead : {1, 8, 16, 32, 64, 128}) {
+                        if (i + ahead >= memory.size()) continue;
+                        auto both = changed;
+                        both[i + ahead] ^= uint64_t{1} << bit;
+                        differs(both);
+                    }
+                }
+            for (size_t i = 1; !zeros && i < memory.size(); ++i) {
+                auto changed = memory;
+                std::swap(changed[0], changed[i]);
+                differs(changed);
+            }
+            EXPECT_EQ(seen.size(), made) << (*at)->name;
+        }
+        for (size_t bytes = 1; bytes < 1100; ++bytes) {  // nothing behind is looked at, and everything before
+            auto changed = memory;
+            auto* last = reinterpret_cast<unsigned char*>(changed.data()) + bytes - 1;
+            last[1] ^= 1;
+            EXPECT_EQ(of(changed, bytes), of(memory, bytes)) << (*at)->name << " " << bytes;
+            last[0] ^= 1;
+            EXPECT_NE(of(changed, bytes), of(memory, bytes)) << (*at)->name << " " << bytes;
         }
     }
 }

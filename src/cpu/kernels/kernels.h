@@ -269,6 +269,8 @@ struct Level {
     const char* name;
     Kernels<float> f32;
     Kernels<double> f64;
+    // Two words that tell what memory holds; another level finds others.
+    void (*content)(uint64_t* words, const void*, int64_t bytes);
 };
 
 // The best level this machine can run; TRANSFUSE_CPU_LEVEL=<name> picks another that it can run.

@@ -1,5 +1,6 @@
 // One instruction-set level: the table of its kernels.
 #include "cpu/level/channels.h"
+#include "cpu/level/content.h"
 #include "cpu/level/convert.h"
 #include "cpu/level/lines.h"
 #include "cpu/level/product.h"
@@ -48,6 +49,6 @@ constexpr Kernels<T> table = {
 }  // namespace
 
 extern const Level the_level;
-const Level the_level = {TRANSFUSE_QUOTE(TRANSFUSE_LEVEL), table<float>, table<double>};
+const Level the_level = {TRANSFUSE_QUOTE(TRANSFUSE_LEVEL), table<float>, table<double>, content};
 
 }  // namespace transfuse::cpu::TRANSFUSE_LEVEL

@@ -1,40 +1,18 @@
 #include "cpu/dense/stage/kept_weights.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <vector>
 
+#include "cpu/kernels/kernels.h"
 #include "cpu/tensors/element.h"
 #include "cpu/threads/thread_pool.h"
 
 namespace transfuse::cpu {
 namespace {
 
-constexpr uint64_t factors[2] = {0x9e3779b97f4a7c15, 0xd6e8feb86659fd93};
 constexpr int64_t block_bytes = 256 << 10;
-
-// Eight chains of multiplications side by side. The rotation brings what differs in the highest bits down to where the
-// next product spreads it again.
-struct Mixer {
-    uint64_t state[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-    void take(const char* data, int64_t bytes) {
-        uint64_t word[8];
-        for (; bytes > 0; bytes -= 64, data += 64) {
-            if (bytes < 64) std::memset(word, 0, 64);
-            std::memcpy(word, data, static_cast<size_t>(std::min<int64_t>(bytes, 64)));
-            for (int i = 0; i < 8; ++i) state[i] = std::rotl(state[i] ^ word[i], 29) * factors[0];
-        }
-    }
-    std::array<uint64_t, 2> done() const {
-        std::array<uint64_t, 2> all{17, 23};
-        for (uint64_t s : state)
-            for (size_t i = 0; i < 2; ++i) all[i] = std::rotl(all[i] ^ (s + (s >> 31)), 29) * factors[i];
-        return all;
-    }
-};
 
 // What is kept, the last used last.
 class Shelf {
@@ -104,16 +82,15 @@ const char* dense(const TensorView& view) {
 // 128 bits of the numbers in the order in which they lie in memory, and of that order.
 std::array<uint64_t, 2> content(const TensorView& view, const char* data, int threads) {
     const int64_t size = numel(view.shape) * bytes(view.dtype), blocks = (size + block_bytes - 1) / block_bytes;
-    std::vector<std::array<uint64_t, 2>> parts(static_cast<size_t>(blocks));
+    std::vector<uint64_t> parts(static_cast<size_t>(2 * blocks));
     parallel_for(threads, blocks, [&](int64_t b) {
-        Mixer mixer;
-        mixer.take(data + b * block_bytes, std::min(block_bytes, size - b * block_bytes));
-        parts[static_cast<size_t>(b)] = mixer.done();
+        level().content(&parts[static_cast<size_t>(2 * b)], data + b * block_bytes,
+                        std::min(block_bytes, size - b * block_bytes));
     });
-    Mixer all;
-    all.take(reinterpret_cast<const char*>(parts.data()), blocks * static_cast<int64_t>(sizeof parts[0]));
-    all.take(reinterpret_cast<const char*>(&view.strides[0]), static_cast<int64_t>(view.strides.size() * 8));
-    return all.done();
+    parts.insert(parts.end(), view.strides.begin(), view.strides.end());
+    std::array<uint64_t, 2> all;
+    level().content(all.data(), parts.data(), static_cast<int64_t>(parts.size() * sizeof parts[0]));
+    return all;
 }
 
 }  // namespace
