@@ -77,18 +77,31 @@ void evaluate_concat(const Node& node, std::span<const TensorView> args, const T
     }
 }
 
+// Of an axis the places begin … end − 1.
+TensorView part_of(const TensorView& view, size_t axis, int64_t begin, int64_t end) {
+    TensorView part = view;
+    part.data = address(view, begin * view.strides[axis]);
+    part.shape[axis] = end - begin;
+    return part;
+}
+
+// (Less than none before or behind it cuts x.)
 void evaluate_pad(const Node& node, const TensorView& x, const TensorView& out, int threads) {
     const Sizes& before = node.attributes.integers(Key::start);
-    const double value = node.attributes.number(Key::value);
-    for_each_element(out, threads, [&](const Odometer& at) {
-        int64_t offset = 0;
-        for (size_t axis = 0; axis < before.size(); ++axis) {
-            const int64_t i = at[axis] - before[axis];
-            if (i < 0 || i >= x.shape[axis]) return value;
-            offset += i * x.strides[axis];
-        }
-        return get(x, offset);
-    });
+    double value = node.attributes.number(Key::value);
+    TensorView inside = x, rest = out;
+    const auto fill = [&](const TensorView& part) {
+        copy({&value, DType::f64, part.shape, Sizes(part.shape.size(), 0)}, part, threads);
+    };
+    for (size_t axis = 0; axis < before.size(); ++axis) {
+        const int64_t all = out.shape[axis], begin = std::clamp<int64_t>(before[axis], 0, all);
+        const int64_t end = std::clamp(before[axis] + x.shape[axis], begin, all);
+        fill(part_of(rest, axis, 0, begin));
+        fill(part_of(rest, axis, end, all));
+        rest = part_of(rest, axis, begin, end);
+        inside = part_of(inside, axis, begin - before[axis], end - before[axis]);
+    }
+    copy(inside, rest, threads);
 }
 
 // w' = matrix · w along one axis: each row of the result is a sum of rows of w.

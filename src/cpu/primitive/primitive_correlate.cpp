@@ -1,9 +1,10 @@
 // The weight gradient as a blocked product:  dw[ci, co, k] = Σ_{n, u} x[n, ci, advance·u + shift_k] · g[n, co, period·u
 // + residue_k].
 //
-// A tile of positions u is packed once, x with a panel of input channels side by side and g with all output channels
-// side by side; then each tap and row is one call of the register-tiled product, whose terms are the positions of the
-// row. A fixed number of jobs share the positions, each with sums of its own, which are added in fp64 in a fixed order.
+// A tile of positions u is packed, g with all output channels side by side for several panels of input channels, and x
+// with each of these panels side by side; then each tap and row is one call of the register-tiled product, whose terms
+// are the positions of the row. A fixed number of jobs share the positions, each with sums of its own, which are added
+// in fp64 in a fixed order.
 #include <algorithm>
 #include <array>
 
@@ -81,7 +82,12 @@ public:
         tiles_ = batch_ * axes_[0].positions * blocks2_ * blocks3_;
         slot_ = taps_ * rows_ * pitch_;
         const int64_t sums_bytes = groups_ * panels_ * slot_ * static_cast<int64_t>(sizeof(T));
-        shares_ = std::max<int64_t>(1, std::min<int64_t>({tiles_, 16, (int64_t{64} << 20) / sums_bytes}));
+        together_ = std::min(panels_, ceil_div(multiplied_once, taps_));
+        const int64_t positions = batch_ * axes_[0].positions * axes_[1].positions * axes_[2].positions;
+        const int64_t wanted =
+            std::max(ceil_div(positions, share_positions), ceil_div(most_shares, groups_ * blocks()));
+        shares_ =
+            std::max<int64_t>(1, std::min<int64_t>({tiles_, most_shares, wanted, (int64_t{64} << 20) / sums_bytes}));
         offsets_.resize(static_cast<size_t>(block3_) + 4, 0);
         for (int64_t u = 0; u < block3_; ++u)
             offsets_[static_cast<size_t>(u)] = static_cast<int32_t>(u * pitch_ * static_cast<int64_t>(sizeof(T)));
@@ -89,8 +95,9 @@ public:
 
     void run(int threads) {
         std::vector<T> sums(static_cast<size_t>(shares_ * groups_ * panels_ * slot_), T(0));
-        parallel_for(threads, shares_ * groups_ * panels_, [&](int64_t job) {
-            const int64_t panel = job % panels_, group = job / panels_ % groups_, share = job / panels_ / groups_;
+        parallel_for(threads, shares_ * groups_ * blocks(), [&](int64_t job) {
+            const int64_t first = job % blocks() * together_, group = job / blocks() % groups_,
+                          share = job / blocks() / groups_;
             Scratch scratch;
             const int64_t rows2 = axes_[1].advance * (block2_ - 1) + axes_[1].span + 1;
             const int64_t rows1 = axes_[0].span + 1;
@@ -102,28 +109,38 @@ public:
             p.g = scratch.acquire<T>(axes_[0].period * axes_[1].period * axes_[2].period * block2_ * block3_ * pitch_ +
                                      4 * row_padding);
             p.transposed = scratch.acquire<T>(std::max(rows_ * padded(columns), outs_ * padded(block3_)) + row_padding);
-            T* slot = sums.data() + job * slot_;
             for (int64_t t = tiles_ * share / shares_; t < tiles_ * (share + 1) / shares_; ++t)
-                tile(p, t, group, panel, slot);
+                tile(p, t, group, first, sums.data() + (share * groups_ + group) * panels_ * slot_);
         });
-        gather(sums, threads);
+        add_shares(sums, threads);
     }
 
 private:
+    // Of a tile of g that is packed once; of a job, unless there would be too few of them.
+    static constexpr int64_t multiplied_once = 32, share_positions = 1024, most_shares = 16;
+    int64_t blocks() const { return ceil_div(panels_, together_); }
+
     struct Packed {
         T *x, *g, *transposed;
         int64_t columns, rows2;
     };
 
-    void tile(const Packed& p, int64_t t, int64_t group, int64_t panel, T* slot) const {
+    // Adds the products of a block of panels to their slots.
+    void tile(const Packed& p, int64_t t, int64_t group, int64_t first, T* slots) const {
         const int64_t b3 = t % blocks3_, b2 = t / blocks3_ % blocks2_,
                       u1 = t / blocks3_ / blocks2_ % axes_[0].positions;
         const int64_t n = t / blocks3_ / blocks2_ / axes_[0].positions;
         const int64_t u2 = b2 * block2_, u3 = b3 * block3_;
         const int64_t end2 = std::min(axes_[1].positions, u2 + block2_),
                       end3 = std::min(axes_[2].positions, u3 + block3_);
-        pack_x(p, n, group * in_ + panel * rows_, std::min(rows_, in_ - panel * rows_), u1, u2, u3, end2, end3);
         pack_g(p, n, group * outs_, u1, u2, u3, end2, end3);
+        for (int64_t panel = first; panel < std::min(panels_, first + together_); ++panel) {
+            pack_x(p, n, group * in_ + panel * rows_, std::min(rows_, in_ - panel * rows_), u1, u2, u3, end2, end3);
+            multiply(p, u1, u2, u3, end2, end3, slots + panel * slot_);
+        }
+    }
+
+    void multiply(const Packed& p, int64_t u1, int64_t u2, int64_t u3, int64_t end2, int64_t end3, T* slot) const {
         const Axis &a1 = axes_[0], &a2 = axes_[1], &a3 = axes_[2];
         int64_t k = 0;
         for (const Axis::Place& k1 : a1.taps)
@@ -152,10 +169,8 @@ private:
     // x under the tile as [row1][row2][residue][column][channel of the panel].
     void pack_x(const Packed& p, int64_t n, int64_t c, int64_t count, int64_t u1, int64_t u2, int64_t u3, int64_t end2,
                 int64_t end3) const {
-        const Kernels<T>& k = kernels<T>();
         const Axis &a1 = axes_[0], &a2 = axes_[1], &a3 = axes_[2];
-        const int64_t pitch = padded(p.columns), columns = end3 - u3 + a3.span / a3.advance + 1;
-        for (int64_t r = count; r < rows_; ++r) std::fill_n(p.transposed + r * pitch, columns, T(0));
+        const int64_t columns = end3 - u3 + a3.span / a3.advance + 1;
         for (int64_t row1 = 0; row1 <= a1.span; ++row1)
             for (int64_t row2 = 0; row2 < a2.advance * (end2 - u2 - 1) + a2.span + 1; ++row2) {
                 const int64_t i1 = a1.advance * u1 + a1.least + row1, i2 = a2.advance * u2 + a2.least + row2;
@@ -165,11 +180,9 @@ private:
                     const int64_t begin = std::clamp<int64_t>(ceil_div(-base, a3.advance), 0, columns);
                     const int64_t end = std::clamp<int64_t>(ceil_div(a3.in - base, a3.advance), begin, columns);
                     if (begin == end) continue;
-                    for (int64_t r = 0; r < count; ++r)
-                        k.load(p.transposed + r * pitch, x_.at(n, c + r, i1, i2, base + a3.advance * begin), x_.storage,
-                               a3.advance * x_.strides[4], end - begin);
                     T* to = p.x + (((row1 * p.rows2 + row2) * a3.advance + residue) * p.columns + begin) * rows_;
-                    k.load_transposed(to, rows_, end - begin, p.transposed, own_storage, pitch, rows_);
+                    side_by_side(p, to, rows_, x_, x_.at(n, c, i1, i2, base + a3.advance * begin), a3.advance,
+                                 end - begin, count);
                 }
             }
     }
@@ -177,9 +190,7 @@ private:
     // g on the tile as [residues][u2][u3][output channel].
     void pack_g(const Packed& p, int64_t n, int64_t c, int64_t u1, int64_t u2, int64_t u3, int64_t end2,
                 int64_t end3) const {
-        const Kernels<T>& k = kernels<T>();
         const Axis &a1 = axes_[0], &a2 = axes_[1], &a3 = axes_[2];
-        const int64_t pitch = padded(block3_);
         for (int64_t r1 = 0; r1 < a1.period; ++r1)
             for (int64_t r2 = 0; r2 < a2.period; ++r2)
                 for (int64_t r3 = 0; r3 < a3.period; ++r3)
@@ -187,48 +198,75 @@ private:
                         const int64_t o1 = a1.period * u1 + r1, o2 = a2.period * v2 + r2;
                         const int64_t count = std::min(end3, r3 < a3.out ? (a3.out - r3 - 1) / a3.period + 1 : 0) - u3;
                         if (o1 >= a1.out || o2 >= a2.out || count <= 0) continue;
-                        for (int64_t co = 0; co < outs_; ++co)
-                            k.load(p.transposed + co * pitch, g_.at(n, c + co, o1, o2, a3.period * u3 + r3), g_.storage,
-                                   a3.period * g_.strides[4], count);
                         const int64_t residue = (r1 * a2.period + r2) * a3.period + r3;
-                        T* to = p.g + (residue * block2_ + v2 - u2) * block3_ * pitch_;
-                        for (int64_t u = 0; u < count; ++u)
-                            std::fill(to + u * pitch_ + outs_, to + (u + 1) * pitch_, T(0));
-                        k.load_transposed(to, pitch_, count, p.transposed, own_storage, pitch, outs_);
+                        side_by_side(p, p.g + (residue * block2_ + v2 - u2) * block3_ * pitch_, pitch_, g_,
+                                     g_.at(n, c, o1, o2, a3.period * u3 + r3), a3.period, count, outs_);
                     }
     }
 
-    void gather(const std::vector<T>& sums, int threads) const {
+    // n positions, `step` apart in a row, with `channels` side by side and zeros up to the pitch.
+    void side_by_side(const Packed& p, T* to, int64_t pitch, const Placed& from, const void* first, int64_t step,
+                      int64_t n, int64_t channels) const {
+        const Kernels<T>& k = kernels<T>();
+        const int64_t stride = step * from.strides[4], channel = from.strides[1];
+        if (channel == 1 || n == 1) {
+            for (int64_t i = 0; i < n; ++i)
+                k.load(to + i * pitch, static_cast<const char*>(first) + i * stride * from.size, from.storage, channel,
+                       channels);
+        } else if (stride == 1) {
+            k.load_transposed(to, pitch, n, first, from.storage, channel, channels);
+        } else {
+            const int64_t row = padded(n);
+            for (int64_t c = 0; c < channels; ++c)
+                k.load(p.transposed + c * row, static_cast<const char*>(first) + c * channel * from.size, from.storage,
+                       stride, n);
+            k.load_transposed(to, pitch, n, p.transposed, own_storage, row, channels);
+        }
+        for (int64_t i = 0; i < n && channels < pitch; ++i)
+            std::fill(to + i * pitch + channels, to + (i + 1) * pitch, T(0));
+    }
+
+    // A few output channels of a panel at a time, which then go where the result's memory has them.
+    void add_shares(const std::vector<T>& sums, int threads) const {
         Sizes strides = out_.strides;
         strides.insert(strides.begin() + 3, 6 - strides.size(), 0);
-        parallel_for(groups_ * in_ * outs_ * taps_ < 16384 ? 1 : threads, groups_ * in_, [&](int64_t index) {
-            const int64_t group = index / in_, ci = index % in_;
-            int64_t k = 0;
-            for (size_t k1 = 0; k1 < axes_[0].taps.size(); ++k1)
-                for (size_t k2 = 0; k2 < axes_[1].taps.size(); ++k2)
-                    for (size_t k3 = 0; k3 < axes_[2].taps.size(); ++k3, ++k)
-                        for (int64_t co = 0; co < outs_; ++co) {
-                            double total = 0;
-                            for (int64_t share = 0; share < shares_; ++share)
-                                total += static_cast<double>(sums[static_cast<size_t>(
-                                    ((share * groups_ + group) * panels_ + ci / rows_) * slot_ +
-                                    (k * rows_ + ci % rows_) * pitch_ + co)]);
-                            set(out_,
-                                group * strides[0] + ci * strides[1] + co * strides[2] +
-                                    static_cast<int64_t>(k1) * strides[3] + static_cast<int64_t>(k2) * strides[4] +
-                                    static_cast<int64_t>(k3) * strides[5],
-                                total);
-                        }
+        const Sizes taps{static_cast<int64_t>(axes_[0].taps.size()), static_cast<int64_t>(axes_[1].taps.size()),
+                         static_cast<int64_t>(axes_[2].taps.size())};
+        const int64_t blocks = ceil_div(outs_, sum_block);
+        parallel_for(groups_ * in_ * outs_ * taps_ < 16384 ? 1 : threads, groups_ * panels_ * blocks, [&](int64_t job) {
+            const int64_t first = job % blocks * sum_block, panel = job / blocks % panels_,
+                          group = job / blocks / panels_;
+            const int64_t outs = std::min(sum_block, outs_ - first), ins = std::min(rows_, in_ - panel * rows_);
+            Scratch scratch;
+            double* const found = scratch.acquire<double>(ins * taps_ * sum_block);
+            std::fill_n(found, ins * taps_ * sum_block, 0.0);
+            for (int64_t share = 0; share < shares_; ++share) {
+                const T* slot = sums.data() + ((share * groups_ + group) * panels_ + panel) * slot_ + first;
+                for (int64_t t = 0; t < taps_; ++t)
+                    for (int64_t ci = 0; ci < ins; ++ci)
+                        kernels<T>().add_to(found + (ci * taps_ + t) * sum_block, slot + (t * rows_ + ci) * pitch_,
+                                            outs);
+            }
+            const Sizes shape{outs, ins, taps[0], taps[1], taps[2]};
+            const int64_t place = group * strides[0] + panel * rows_ * strides[1] + first * strides[2];
+            copy(
+                {found,
+                 DType::f64,
+                 shape,
+                 {1, taps_ * sum_block, taps[1] * taps[2] * sum_block, taps[2] * sum_block, sum_block}},
+                {address(out_, place), out_.dtype, shape, {strides[2], strides[1], strides[3], strides[4], strides[5]}},
+                1);
         });
     }
 
+    static constexpr int64_t sum_block = 16;
     static constexpr Storage own_storage = sizeof(T) == 8 ? Storage::f64 : Storage::f32;
 
     std::array<Axis, 3> axes_;
     Placed x_, g_;
     TensorView out_;
-    int64_t batch_, groups_, in_, outs_, pitch_, rows_, panels_, taps_, block2_, block3_, blocks2_, blocks3_, tiles_,
-        slot_, shares_;
+    int64_t batch_, groups_, in_, outs_, pitch_, rows_, panels_, together_, taps_, block2_, block3_, blocks2_, blocks3_,
+        tiles_, slot_, shares_;
     std::vector<Spot> spots_;
     std::vector<int32_t> offsets_;
 };

@@ -4,6 +4,7 @@
 
 #include "algebra/lattice/integer.h"
 #include "cpu/kernels/kernels.h"
+#include "cpu/primitive/gather.h"
 #include "cpu/primitive/primitive.h"
 #include "cpu/tensors/element.h"
 #include "cpu/tensors/walk.h"
@@ -156,22 +157,27 @@ void evaluate_boxes(const Node& node, std::span<const TensorView> args, const Te
             },
             1);
     }
-    for_each_element(out, threads, [&](const Odometer& at) {
-        int64_t base = 0;
-        for (size_t axis = 0; axis < x.shape.size(); ++axis) {
-            const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) != dims.end();
-            if (axis != 1 && !reduced) base += at[axis] * x.strides[axis];
+    // Boxes as axes of their own, in the places of those that were reduced.
+    TensorView sums = x;
+    Gather spread{Gather::Kind::sum, {}};
+    sums.shape[1] /= boxes;
+    int64_t stride = x.strides[1];
+    sums.strides[1] = stride * boxes;
+    for (size_t j = dims.size(); j-- > 0; stride *= counts[j]) {
+        const auto axis = static_cast<size_t>(dims[j]);
+        sums.shape[axis] = counts[j];
+        sums.strides[axis] = stride;
+    }
+    for (size_t j = 0; j < dims.size(); ++j) {
+        const auto axis = static_cast<size_t>(dims[j]);
+        Gather::Axis& to = spread.axes.emplace_back(Gather::Axis{axis, {}});
+        for (int64_t i = 0; i < out.shape[axis]; ++i) {
+            std::vector<int64_t>& from = to.from.emplace_back();
+            for (int64_t b = 0; b < counts[j]; ++b)
+                if (intervals[j][static_cast<size_t>(b)].contains(i)) from.push_back(b);
         }
-        double sum = 0;
-        for (int64_t b = 0; b < boxes; ++b) {
-            const Odometer chosen(counts, b);
-            bool inside = true;
-            for (size_t j = 0; inside && j < dims.size(); ++j)
-                inside = intervals[j][static_cast<size_t>(chosen[j])].contains(at[static_cast<size_t>(dims[j])]);
-            if (inside) sum += get(x, base + (at[1] * boxes + b) * x.strides[1]);
-        }
-        return sum;
-    });
+    }
+    gather(spread, sums, out, threads);
 }
 
 }  // namespace transfuse::cpu
