@@ -64,7 +64,7 @@ def milliseconds(call, options, patience=math.inf):
 
 
 def peers(name, options):
-    """What PyTorch has for this row: calls, and the patience with each."""
+    """What others have for this row: calls, and the patience with each. (OpenVINO holds the weights as constants.)"""
     model, inputs = model_and_inputs(name, options.batch_divisor)
     calls = {}
     if "eager" in options.peers:
@@ -80,6 +80,15 @@ def peers(name, options):
             if parameter.dim() == rank:  # those of another rank have no such layout
                 parameter.data = parameter.data.to(memory_format=layout)
         calls["channels_last"] = lambda: last(*moved), 5
+    norms = any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in model.modules())
+    if "openvino" in options.peers and not norms:  # it has none in training
+        import openvino
+
+        hints = {"INFERENCE_NUM_THREADS": options.threads, "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1}
+        traced = openvino.convert_model(model, example_input=tuple(inputs))
+        request = openvino.Core().compile_model(traced, "CPU", hints).create_infer_request()
+        given = [openvino.Tensor(x.numpy(), shared_memory=True) for x in inputs]
+        calls["openvino"] = lambda: request.infer(given), math.inf
     return calls
 
 

@@ -3,7 +3,7 @@
 import math
 
 PLAIN = {"D", "d1", "d2", "d3", "d4", "d5", "d6"}
-PEERS = ["eager", "channels_last", "compile"]
+PEERS = ["eager", "channels_last", "compile", "openvino"]
 
 
 def geomean(ratios):
@@ -11,7 +11,7 @@ def geomean(ratios):
 
 
 def fastest(row):
-    """How many times faster than the fastest PyTorch."""
+    """How many times faster than the fastest of the others."""
     return min(row["pytorch_ms"].values()) / row["transfuse"]["milliseconds"]
 
 
