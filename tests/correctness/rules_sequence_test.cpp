@@ -95,6 +95,34 @@ TEST(rules_sequence, a_shift_between_differs_at_borders) {
     EXPECT_EQ(count(inside.rewritten, Op::add), 0);
 }
 
+// A linear layer on a flattened image: its weight is that of a convolution as large as the image.
+TEST(rules_sequence, flattened_images_are_exact) {
+    int fired = 0;
+    for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+        Random random(seed);
+        const auto d = static_cast<size_t>(random.between(1, 3));
+        const Layer a = Layer::random(random, d, random.pick(Sizes{1, 2}));
+        Sizes x = {2, 4};
+        for (size_t i = 0; i < d; ++i) x.push_back(random.between(2, d == 3 ? 4 : 6));
+        std::string text = "%x = input f64" + list(x) + "\n%w = " + a.weight(4, 6) +
+                           "\n%b = param f64[6]\n%y = " + a.call(random.chance(0.5) ? "%x, %w, %b" : "%x, %w") + "\n";
+        const std::optional<Graph> first = valid(text + "return %y");
+        if (!first) continue;
+        const int64_t flat = numel((*first)[first->outputs()[0]].type.shape) / 2;
+        const std::string ones = random.chance(0.5) ? ",1]" : ",1,1]", features = std::to_string(flat);
+        text += "%f = reshape(%y) shape=[2," + features + ones + "\n%v = param f64[5," + features + ones +
+                "\n%z = conv(%f, %v)\nreturn %z";
+        const std::optional<Graph> graph = valid(text);
+        if (!graph) continue;
+        RewriteOptions options;
+        options.heed_cost = false;
+        options.inference = options.differentiated = false;
+        fired += count(expect_exact(*graph, options, seed, 1e-11), "compose_flattened");
+        if (seed % 5 == 0) expect_exact_gradients(*graph, seed);
+    }
+    EXPECT_GT(fired, 100);
+}
+
 // Where several linear maps read what lies between, each is made one with what makes it, if that is less work.
 TEST(rules_sequence, several_readers) {
     const auto text = [](int64_t few, const std::string& more) {

@@ -150,6 +150,34 @@ ValueId compose_reshaped(Rewriter& r, ValueId id) {
     return one < 0 ? -1 : reshape(r, one, r.shape(id));
 }
 
+// A linear layer on a flattened image is a convolution whose taps are all places of the image: i = I − 1 − k.
+ValueId compose_flattened(Rewriter& r, ValueId id) {
+    const ValueId x = r.arg(id), w = r.arg(id, 1);
+    if (!r.is(x, Op::reshape) || r.is_parameter(id) || !r.is_parameter(w) || r.rank(id) < 3) return -1;
+    const ValueId v = r.arg(x);
+    const Sizes from = r.shape(v), to = r.shape(x);
+    if (from.size() < 3 || from[0] != to[0] || numel(Sizes(to.begin() + 2, to.end())) != 1 || r.shape(w)[0] != 1 ||
+        from[1] == to[1] || !r.is(channelwise(r, v).y, Op::lattice))
+        return -1;
+    const Lattices own = axes_of(r, id);
+    if (!std::all_of(own.begin(), own.end(), [](const Lattice& axis) { return axis.trivial(); })) return -1;
+    Lattices axes;
+    Sizes cut = {1, from[1]}, order = {0, 1, static_cast<int64_t>(from.size())}, reversed;
+    for (size_t axis = 2; axis < from.size(); ++axis) {
+        axes.push_back({.offset = from[axis] - 1, .in = from[axis], .out = 1, .taps = from[axis]});
+        cut.push_back(from[axis]);
+        order.push_back(static_cast<int64_t>(axis));
+        reversed.push_back(static_cast<int64_t>(axis) + 1);
+    }
+    if (has_long_taps(axes)) return -1;
+    cut.push_back(r.shape(id)[1]);
+    const ValueId kernel = permute(r, reshape(r, w, std::move(cut)), std::move(order));
+    const ValueId whole = r.add(Op::flip, {kernel}, {{Key::dims, std::move(reversed)}});
+    const bool alone = channelwise(r, v).alone && r.uses(x) == 1;
+    const ValueId one = in_sequence(r, lattice(r, v, whole, bias_of(r, id), axes), true, alone);
+    return one < 0 ? -1 : reshape(r, one, r.shape(id));
+}
+
 }  // namespace
 
 ValueId lattice_in_sequence(Rewriter& r, ValueId id, bool alone) { return in_sequence(r, id, true, alone); }
@@ -163,6 +191,7 @@ std::span<const Rule> sequence_rules() {
     static const std::vector<Rule> rules = {
         {"compose_lattices", Family::compose, {Op::lattice}, compose_lattices, false, nullptr, true, true},
         {"compose_reshaped", Family::compose, {Op::lattice}, compose_reshaped},
+        {"compose_flattened", Family::compose, {Op::lattice}, compose_flattened},
         {"compose_concatenated", Family::compose, {Op::lattice}, compose_concatenated, false, nullptr, true},
     };
     return rules;
