@@ -1,6 +1,7 @@
 // Input channels that do not vary over the image: embeddings, numbers, zeros.
 #include <algorithm>
 #include <random>
+#include <regex>
 
 #include "random_layers.h"
 
@@ -22,11 +23,12 @@ std::optional<Graph> with_constants(uint64_t seed) {
     one[0] = random.pick(Sizes{1, 2}), one[1] = 2, row[0] = 2;
     std::string text = "%x = input f64" + image(2, 2) + "\n%e = input f64" + list(one) + "\n%t = param f64" +
                        list(row) + "\n%i = expand(%e) shape=" + image(2, 2) + "\n%p = expand(%t) shape=" + image(2, 2) +
+                       "\n%g = param f64" + image(1, 2) + "\n%q = expand(%g) shape=" + image(2, 2) +
                        "\n%n = full() dtype=f64 value=" + random.pick(std::vector<std::string>{"0", "0.5"}) +
                        " shape=" + image(2, 2) + "\n";
     std::vector<std::string> pieces;
     int64_t channels = 0;
-    for (const char* piece : {"%x", "%i", "%p", "%n", "%x"})
+    for (const char* piece : {"%x", "%i", "%p", "%n", "%x", "%q"})
         if (random.chance(0.5)) pieces.push_back(piece), channels += 2;
     if (pieces.size() < 2) return std::nullopt;
     std::shuffle(pieces.begin(), pieces.end(), std::mt19937_64(seed));
@@ -55,6 +57,81 @@ TEST(rules_constants, random_channels_are_exact) {
         EXPECT_LE(error(evaluate(written, leaves), evaluate(rewritten, leaves)), 1e-10) << "seed " << seed;
     }
     EXPECT_GT(fired, 300);
+}
+
+// Inputs that repeat themselves over the batch, over channels, along some axes: each convolved once.
+std::optional<Graph> repeated_along_axes(uint64_t seed) {
+    Random random(seed);
+    const auto d = static_cast<size_t>(random.between(1, 3));
+    const Layer layer = Layer::random(random, d, random.pick(Sizes{1, 1, 2, 4}));
+    Sizes whole = {2, 4};
+    for (size_t i = 0; i < d; ++i) whole.push_back(random.between(2, d == 3 ? 5 : 8));
+    Sizes own = whole;
+    for (int64_t& extent : own)
+        if (random.chance(0.4)) extent = 1;
+    return valid(
+        "%e = input f64" + list(own) + "\n%x = expand(%e) shape=" + list(whole) + "\n%w = " + layer.weight(4, 4) +
+        "\n%b = param f64[4]\n%y = " + layer.call(random.chance(0.5) ? "%x, %w, %b" : "%x, %w") + "\nreturn %y");
+}
+
+TEST(rules_constants, random_repetitions_are_exact) {
+    int fired = 0;
+    for (uint64_t seed = 0; seed < 900 && !HasFailure(); ++seed) {
+        const auto graph = repeated_along_axes(seed);
+        if (!graph) continue;
+        RewriteOptions options;
+        options.heed_cost = false;
+        options.inference = options.differentiated = false;
+        const Derivation d = expect_exact(*graph, options, seed, 1e-11);
+        fired += count(d, "constant_axes");
+        if (seed % 4 == 0) expect_exact_gradients(*graph, seed);
+    }
+    EXPECT_GT(fired, 300);
+}
+
+TEST(rules_constants, what_repeats_itself_is_convolved_once) {
+    const auto lattices_of = [](const std::string& text) {
+        Sizes elements;
+        for (const Node& node : rewrite(graph_of(text)).rewritten.nodes())
+            if (node.op == Op::lattice) elements.push_back(numel(node.type.shape));
+        return elements;
+    };
+    const std::string conv = " shape=[4,8,16,16]\n%w = param f32[8,8,3,3]\n%y = conv(%x, %w) padding=1\nreturn %y";
+    EXPECT_EQ(lattices_of("%e = input f32[1,8,16,16]\n%x = expand(%e)" + conv), (Sizes{8 * 256}));
+    EXPECT_EQ(lattices_of("%e = input f32[4,8,16,1]\n%x = expand(%e)" + conv), (Sizes{4 * 8 * 16 * 3}));
+    const Derivation gray = rewrite(graph_of("%e = input f32[4,1,16,16]\n%x = expand(%e)" + conv));
+    EXPECT_LT(cost(gray.rewritten).flops, cost(gray.written).flops / 6);
+    // Of 16 bits the sums of weights are not rounded once more.
+    const Derivation half = expect_fires("constant_axes",
+                                         "%e = input f16[2,3,6,1]\n%x = expand(%e) shape=[2,3,6,7]\n%w = param "
+                                         "f16[4,3,3,3]\n%y = conv(%x, %w)\nreturn %y");
+    for (const Node& node : half.rewritten.nodes())
+        EXPECT_TRUE(node.op != Op::lattice || node.type.dtype == DType::f32);
+}
+
+// Coordinates: channels of parameters, the same for all samples, become an image that is made with the weights.
+TEST(rules_constants, coordinates_are_an_image) {
+    const std::string text =
+        "%x = input f64[2,3,6,7]\n%p = param f64[1,2,6,7]\n%i = expand(%p) shape=[2,2,6,7]\n%w = param f64[4,5,3,3]\n"
+        "%c = concat(%x, %i) axis=1\n%y = conv(%c, %w) padding=1\nreturn %y";
+    const Derivation d = expect_fires("constant_channels", text);
+    EXPECT_EQ(count(d.rewritten, Op::lattice), 2) << explain(d);
+    EXPECT_EQ(count(d.rewritten, Op::expand), 0) << explain(d);
+    expect_exact_gradients(graph_of(text), 3);
+    // A latent put everywhere, with coordinates beside it: no product of the image is left.
+    const Graph broadcast = graph_of(
+        "%e = input f32[4,8,1,1]\n%x = expand(%e) shape=[4,8,32,32]\n%p = param f32[1,2,32,32]\n%i = expand(%p) "
+        "shape=[4,2,32,32]\n%w = param f32[16,10,3,3]\n%c = concat(%x, %i) axis=1\n%y = conv(%c, %w)\nreturn %y");
+    const Graph added = graph_of(
+        "%e = input f32[4,8,1,1]\n%x = expand(%e) shape=[4,8,32,32]\n%p = param f32[1,8,32,32]\n%s = add(%x, %p)\n%w = "
+        "param f32[16,8,3,3]\n%y = conv(%s, %w) padding=1\nreturn %y");
+    for (const Graph& graph : {broadcast, added}) {
+        const Derivation latent = expect_exact(graph, {}, 2, 1e-5);
+        for (const Node& node : latent.rewritten.nodes())
+            EXPECT_TRUE(node.op != Op::lattice || node.type.shape[0] == 1 || node.type.shape.back() == 1);
+    }
+    // Of 16 bits it would be added after the product was rounded.
+    expect_stays("constant_channels", std::regex_replace(text, std::regex("f64"), "f16"));
 }
 
 // As in the branch of a global pool among dilated ones.

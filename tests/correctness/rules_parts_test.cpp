@@ -102,6 +102,32 @@ TEST(rules_parts, random_shifts_of_samples_go_through_convolutions) {
     EXPECT_GT(found, 40);
 }
 
+// Beside the convolution, what repeats itself along an axis, and an image of parameters.
+TEST(rules_parts, random_repetitions_and_images_go_through_convolutions) {
+    const int found = times(400, "distributed", [](Random& random) -> std::optional<Graph> {
+        const auto d = static_cast<size_t>(random.between(1, 3));
+        const Layer a = Layer::random(random, d, random.pick(Sizes{1, 2})),
+                    c = Layer::random(random, d, random.pick(Sizes{1, 1, 2}));
+        std::string text = "%x = input f64" + list(image(random, d, 4)) + "\n%w = " + a.weight(4, 4) +
+                           "\n%b = param f64[4]\n%y = " + a.call(random.chance(0.5) ? "%x, %w, %b" : "%x, %w") + "\n";
+        const auto shape = shape_of(text, "%y");
+        if (!shape) return std::nullopt;
+        Sizes repeated = *shape, fixed = *shape;
+        const auto axis = static_cast<size_t>(random.between(2, static_cast<int64_t>(d) + 1));
+        repeated[axis] = 1, fixed[0] = 1;
+        if (random.chance(0.3)) repeated[0] = 1;
+        text += "%e = input f64" + list(repeated) + "\n%p = param f64" + list(fixed) + "\n";
+        text += random.pick(std::vector<std::string>{"%z = add(%e, %y)\n", "%z = sub(%y, %p)\n",
+                                                     "%f = add(%p, %e)\n%z = sub(%f, %y)\n",
+                                                     "%f = sub(%e, %y)\n%z = sub(%p, %f)\n"});
+        text += "%v = " + c.weight(4, 4) + "\n%s = param f64[4" + ones(d) + "]\n%t = param f64[4" + ones(d) + "]\n";
+        text += random.pick(std::vector<std::string>{"%m = identity(%z)\n", "%n = mul(%z, %s)\n%m = add(%n, %t)\n"});
+        text += "%o = " + c.call(random.chance(0.5) ? "%m, %v" : "%m, %v, %b") + "\n";
+        return valid(text + "return %o");
+    });
+    EXPECT_GT(found, 40);
+}
+
 // Products of pixels beside pools, upsamplings and interpolations.
 TEST(rules_parts, random_products_of_pixels_are_exact) {
     const auto draw = [](bool more) {

@@ -4,7 +4,8 @@
 //     A(u + v) = A(u) + A(v)        A(concat(u, v)) = A₁(u) + A₂(v)
 //
 // with the scales and shifts by parameters that lie between. Parts that gain nothing stay together. A part that repeats
-// one value a channel over the image, as a mean or an embedding, is a bias an image, and a few values at borders.
+// itself along axes, as a mean or an embedding, is made of it once: a bias an image, and a few values at borders. An
+// image of parameters, as of positions, becomes one that is made with the weights.
 #include <algorithm>
 
 #include "algebra/convolutions/rules.h"
@@ -23,27 +24,33 @@ struct Part {
     int64_t from = 0, channels = 0;  // of A's input
     double made = 0;                 // what is saved where v is no longer made
     bool alone = false;              // nobody else uses v
-    bool repeated = false;           // v has one value a channel
+    bool repeated = false;           // v repeats itself along a spatial axis
+    bool fixed = false;              // v is made of parameters, the same for all samples
     ValueId one = -1;                // A of it and what made it, as one
 };
 
 constexpr size_t most_parts = 16;
 
 void summands(const Rewriter& r, ValueId v, const Type& type, bool negative, bool root, std::vector<Part>& parts) {
+    if (r.is(v, Op::expand) && r.rank(r.arg(v)) == type.rank() && !root) v = r.arg(v);
     const Node& node = r[v];
-    const bool repeated = r[v].type != type;
+    const bool fixed = r.is_parameter(v), repeated = !fixed && r[v].type != type;
     const auto part = [&](ValueId arg) {
-        return !r.is_parameter(arg) &&
-               (r[arg].type == type || (r.rank(arg) == type.rank() && r.dtype(arg) == type.dtype &&
-                                        constant_along(r, arg, type.rank(), spatial_axes(type.rank()))));
+        if (!r.is_parameter(arg) && r[arg].type == type) return true;
+        if (r.rank(arg) != type.rank() || r.dtype(arg) != type.dtype) return false;
+        if (r.is_parameter(arg)) return r.shape(arg)[0] == 1;
+        const Sizes space = spatial_axes(type.rank());
+        return std::any_of(space.begin(), space.end(), [&](int64_t axis) {
+            return r.shape(arg)[static_cast<size_t>(axis)] < type.shape[static_cast<size_t>(axis)];
+        });
     };
-    if (!repeated && (node.op == Op::add || node.op == Op::sub) && (root || r.uses(v) == 1) && part(node.args[0]) &&
-        part(node.args[1])) {
+    if (!fixed && !repeated && (node.op == Op::add || node.op == Op::sub) && (root || r.uses(v) == 1) &&
+        part(node.args[0]) && part(node.args[1])) {
         summands(r, node.args[0], type, negative, false, parts);
         summands(r, node.args[1], type, negative != (node.op == Op::sub), false, parts);
         return;
     }
-    parts.push_back({.v = v, .negative = negative, .channels = type.shape[1], .repeated = repeated});
+    parts.push_back({.v = v, .negative = negative, .channels = type.shape[1], .repeated = repeated, .fixed = fixed});
 }
 
 std::vector<Part> parts_of(const Rewriter& r, ValueId x) {
@@ -117,12 +124,15 @@ ValueId distributed(Rewriter& r, ValueId id) {
     const ValueId wide_w = unrounded(r, w);
     if (between.scale >= 0) w = cast(r, times(r, wide_w, against_weight(r, between.scale, wide_w, false)), r.dtype(w));
     double saved = 0;
-    size_t taken = 0, repeated = 0;
+    size_t taken = 0, added = 0;  // parts that are one with what makes them; of no product, added on the way out
     for (Part& part : parts) {
-        if (part.repeated) {
-            part.one = lattice_of_repeated(r, lattice(r, expand(r, part.v, Sizes(r.shape(x))), w, -1, axes));
+        if (part.repeated || part.fixed) {
+            Sizes whole = r.shape(x);
+            if (part.fixed) whole[0] = 1;
+            const ValueId own = lattice(r, expand(r, part.v, std::move(whole)), w, -1, axes);
+            part.one = part.fixed ? own : lattice_of_repeated(r, own);
             if (part.one < 0) return -1;
-            ++repeated;
+            ++added;
             continue;
         }
         if (part.made == 0 && !concat) continue;
@@ -141,11 +151,11 @@ ValueId distributed(Rewriter& r, ValueId id) {
         if (one < 0 || r[one].type != r[id].type || (r.heeds_cost() && gain <= 0)) continue;
         part.one = one, saved += gain, ++taken;
     }
-    if (taken == 0) return -1;
-    const size_t terms = taken + (taken + repeated < parts.size());
-    if (terms + repeated > 1 && is_sixteen_bit(r.dtype(id))) return -1;  // each term would be rounded on its own
+    if (taken == 0 && added < parts.size()) return -1;
+    const size_t terms = taken + (taken + added < parts.size());
+    if (terms + added > 1 && is_sixteen_bit(r.dtype(id))) return -1;  // each term would be rounded on its own
     if (!concat && terms == taken) saved += product_of(r, id);
-    if (r.heeds_cost() && saved <= stored(r, id) * static_cast<double>(terms - 1)) return -1;
+    if (r.heeds_cost() && saved <= stored(r, id) * (static_cast<double>(terms) - 1)) return -1;
 
     ValueId rest = -1, own = w, sum = -1;
     std::vector<ValueId> values, weights;
@@ -163,7 +173,7 @@ ValueId distributed(Rewriter& r, ValueId id) {
     }
     for (const bool later : {false, true})
         for (const Part& part : parts)
-            if (part.one >= 0 && part.repeated == later) sum = joined(r, sum, part.one, part.negative);
+            if (part.one >= 0 && (part.repeated || part.fixed) == later) sum = joined(r, sum, part.one, part.negative);
     ValueId bias = bias_of(r, id), image = -1;
     if (shifted) {
         const ValueId u = by_class(r, vector_through(r, between.shift, wide_w), *classes);
@@ -186,8 +196,9 @@ ValueId distributed(Rewriter& r, ValueId id) {
     }
     if (image >= 0) sum = plus(r, sum, cast(r, image, r.dtype(id)));
     r.say("a convolution of ", concat ? "concatenated channels " : "a sum ", r[x].type,
-          " is taken of each part: ", static_cast<int64_t>(taken), " become one with what makes them");
-    return sum;
+          " is taken of each part: ", static_cast<int64_t>(taken), " become one with what makes them, ",
+          static_cast<int64_t>(added), " are added");
+    return expand(r, sum, Sizes(r.shape(id)));
 }
 
 }  // namespace

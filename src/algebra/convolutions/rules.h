@@ -14,6 +14,7 @@ std::span<const Rule> sum_rules();               // added
 std::span<const Rule> distribution_rules();      // of a sum, or of concatenated channels
 std::span<const Rule> pixelwise_rules();         // of single pixels, beside what resamples
 std::span<const Rule> concat_rules();            // of one input, concatenated
+std::span<const Rule> constant_axes_rules();     // inputs that repeat themselves along axes
 std::span<const Rule> constant_channel_rules();  // channels that do not vary over the image
 std::span<const Rule> gate_rules();              // parts of the channels that meet again
 std::span<const Rule> rearrange_rules();         // with rearrangements of channels and places

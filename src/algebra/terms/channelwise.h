@@ -49,8 +49,10 @@ ValueId lattice_with_resampling(Rewriter& r, ValueId id);
 ValueId slice_of_lattice(Rewriter& r, ValueId slice);
 // A lattice of single pixels behind what makes more of them, done before that; −1 where it is none, or does not pay.
 ValueId pixelwise_before(Rewriter& r, ValueId id);
-// The lattice `id` of what repeats one value a channel over the image, as what broadcasts to it; −1 where it is none.
+// The lattice `id` of what repeats itself along axes, as what broadcasts to it; −1 where it is none.
 ValueId lattice_of_repeated(Rewriter& r, ValueId id);
+// The same, expanded to its type.
+ValueId lattice_on_constant_axes(Rewriter& r, ValueId id);
 
 // Whether what takes `together` is worth that in place of `apart`. Weights are made at every call by general routines,
 // at a small part of the rate of a product: what is done to them counts 64 times.
