@@ -34,6 +34,28 @@ std::optional<Graph> of_one_input(uint64_t seed, bool concat) {
     return valid(text + "\nreturn %o");
 }
 
+// Convolutions of channels one after another, concatenated: kernels may differ, groups and channels too.
+std::optional<Graph> of_own_channels(uint64_t seed) {
+    Random random(seed);
+    const auto d = static_cast<size_t>(random.between(1, 3));
+    const Layer a = Layer::random(random, d, random.pick(Sizes{1, 2}));
+    const std::optional<Layer> b = a.beside(random, random.pick(Sizes{1, 2}));
+    if (!b) return std::nullopt;
+    const int64_t in = 2 * a.groups, out = a.groups, more = 2 * b->groups;
+    Sizes x = {2, in + more + random.between(0, 1)};
+    for (size_t i = 0; i < d; ++i) x.push_back(random.between(3, d == 3 ? 4 : 7));
+    const auto channels = [](int64_t from, int64_t to) {
+        return "slice(%x) axis=1 start=" + std::to_string(from) + " end=" + std::to_string(to) + "\n";
+    };
+    const int64_t first = x[1] - in - more;
+    const std::string bias = random.chance(0.5) ? ", %b" : "", f = random.chance(0.5) ? "relu" : "identity";
+    return valid("%x = input f64" + list(x) + "\n%p = " + channels(first, first + in) +
+                 "%q = " + channels(first + in, first + in + more) + "%w = " + a.weight(in, out) +
+                 "\n%v = " + b->weight(more, b->groups) + "\n%b = param f64[" + std::to_string(out) +
+                 "]\n%y = " + a.call("%p, %w" + bias) + "\n%z = " + b->call("%q, %v") + "\n%f = " + f +
+                 "(%y)\n%g = " + f + "(%z)\n%o = concat(%f, %g) axis=1\nreturn %o");
+}
+
 std::optional<Graph> of_one_weight(uint64_t seed) {
     Random random(seed);
     const auto d = static_cast<size_t>(random.between(1, 3));
@@ -78,6 +100,13 @@ TEST(rules_sums, random_concatenations_of_one_input_are_exact) {
     int times = 0;
     for (uint64_t seed = 0; seed < 800 && !HasFailure(); ++seed)
         if (const auto graph = of_one_input(seed, true)) times += fired(*graph, seed, "concat_of_one_input");
+    EXPECT_GT(times, 200);
+}
+
+TEST(rules_sums, random_convolutions_of_own_channels_are_exact) {
+    int times = 0;
+    for (uint64_t seed = 0; seed < 800 && !HasFailure(); ++seed)
+        if (const auto graph = of_own_channels(seed)) times += fired(*graph, seed, "concat_of_one_input");
     EXPECT_GT(times, 200);
 }
 
@@ -138,6 +167,19 @@ TEST(rules_sums, concatenated) {
         "%x = input f32[8,64,32,32]\n%w = param f32[64,64,3,3]\n%v = param f32[64,64,1,1]\n%y = "
         "conv(%x, %w) padding=[1,1]\n%z = conv(%x, %v)\n%o = concat(%y, %z) axis=1\nreturn %o";
     EXPECT_EQ(count(rewrite(graph_of(thin)), "concat_of_one_input"), 0);
+}
+
+TEST(rules_sums, of_own_channels_they_are_groups) {
+    const auto text = [](int64_t second, int64_t end) {
+        return "%x = input f64[2,6,6,7]\n%p = slice(%x) axis=1 end=3\n%q = slice(%x) axis=1 start=" +
+               std::to_string(second) + " end=" + std::to_string(end) +
+               "\n%w = param f64[2,3,3,3]\n%v = param f64[2,3,1,1]\n%y = conv(%p, %w) padding=1\n%z = conv(%q, %v)\n"
+               "%o = concat(%y, %z) axis=1\nreturn %o";
+    };
+    const Derivation d = expect_fires("concat_of_one_input", text(3, 6));
+    EXPECT_EQ(count(d.rewritten, Op::lattice), 1) << explain(d);
+    EXPECT_EQ(d.rewritten[d.rewritten.outputs()[0]].attributes.integer(Key::groups), 2) << explain(d);
+    expect_stays("concat_of_one_input", text(2, 5));
 }
 
 TEST(rules_sums, a_convolution_of_concatenated_ones_is_one) {

@@ -1,4 +1,5 @@
 // Convolutions of one input whose channels are concatenated: one with all of the channels, that reads the input once.
+// Where each reads its own channels of the input, one after another, they are the groups of one convolution.
 #include <algorithm>
 #include <optional>
 
@@ -7,6 +8,7 @@
 #include "algebra/terms/channelwise.h"
 #include "algebra/terms/terms.h"
 #include "algebra/terms/weights.h"
+#include "graph/infer.h"
 
 namespace transfuse {
 
@@ -29,15 +31,31 @@ std::optional<Piece> piece(Rewriter& r, ValueId v) {
     if (r.uses(result.y) != 1) return std::nullopt;
     if (channels) result.y = slice_of_lattice(r, result.y);
     const ValueId y = result.y;
-    if (y < 0 || !r.is(y, Op::lattice) || r.is_parameter(r.arg(y)) || !r.is_parameter(r.arg(y, 1)) ||
-        r.shape(r.arg(y, 1))[0] != 1)
-        return std::nullopt;
+    if (y < 0 || !r.is(y, Op::lattice) || r.is_parameter(r.arg(y)) || !r.is_parameter(r.arg(y, 1))) return std::nullopt;
     return result;
 }
 
-bool alike(const Rewriter& r, const Piece& a, const Piece& b) {
-    return r.arg(a.y) == r.arg(b.y) &&
-           std::equal(a.after.begin(), a.after.end(), b.after.begin(), b.after.end(),
+// Which channels of what are read, step by step.
+struct Channels {
+    ValueId of;
+    int64_t from, to;
+};
+Channels read(const Rewriter& r, ValueId x) {
+    if (!r.is(x, Op::slice) || r[x].attributes.integer(Key::axis) != 1 || r[x].attributes.integer(Key::step) != 1)
+        return {x, 0, r.shape(x)[1]};
+    const int64_t from = slice_bound(r[x].attributes.integer(Key::start), r.shape(r.arg(x))[1]);
+    return {r.arg(x), from, from + r.shape(x)[1]};
+}
+
+// b reads what a reads, by one group each; or its groups are alike and read what follows that.
+bool joins(const Rewriter& r, const Piece& a, const Piece& b, bool groups) {
+    const Sizes &w = r.shape(r.arg(a.y, 1)), &v = r.shape(r.arg(b.y, 1));
+    if (!groups && (r.arg(a.y) != r.arg(b.y) || w[0] != 1 || v[0] != 1)) return false;
+    if (groups) {
+        const Channels first = read(r, r.arg(a.y)), second = read(r, r.arg(b.y));
+        if (first.of != second.of || first.to != second.from || w[1] != v[1] || w[2] != v[2]) return false;
+    }
+    return std::equal(a.after.begin(), a.after.end(), b.after.begin(), b.after.end(),
                       [&](ValueId u, ValueId v) { return r.op(u) == r.op(v) && r[u].attributes == r[v].attributes; });
 }
 
@@ -45,8 +63,14 @@ ValueId concat(Rewriter& r, const std::vector<ValueId>& pieces, int64_t axis) {
     return pieces.size() == 1 ? pieces[0] : r.add(Op::concat, pieces, {{Key::axis, axis}});
 }
 
-ValueId merged(Rewriter& r, std::span<const Piece> pieces, bool if_it_pays) {
-    const ValueId x = r.arg(pieces[0].y);
+ValueId merged(Rewriter& r, std::span<const Piece> pieces, bool as_groups, bool if_it_pays) {
+    ValueId x = r.arg(pieces[0].y);
+    if (as_groups) {
+        const Channels first = read(r, x), last = read(r, r.arg(pieces.back().y));
+        x = first.of;
+        if (first.from > 0 || last.to < r.shape(x)[1])
+            x = r.add(Op::slice, {x}, {{Key::axis, int64_t{1}}, {Key::start, first.from}, {Key::end, last.to}});
+    }
     const DType dtype = r.dtype(x), wider = wide(dtype);
     std::vector<Lattices> own;
     bool biased = false;
@@ -59,23 +83,25 @@ ValueId merged(Rewriter& r, std::span<const Piece> pieces, bool if_it_pays) {
     if (!common || has_long_taps(common->axes)) return -1;
     const Sizes in = r.shape(x);
     double apart = 8 * static_cast<double>(bytes(dtype)) * product(in) * static_cast<double>(pieces.size() - 1);
-    int64_t channels = 0;
+    int64_t channels = 0, groups = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {
-        const int64_t out = r.shape(pieces[i].y)[1];
-        apart += product_flops(own[i], in[0], in[1], out, 1);
-        channels += out;
+        const int64_t out = r.shape(pieces[i].y)[1], of = r.shape(r.arg(pieces[i].y, 1))[0];
+        apart += product_flops(own[i], in[0], r.shape(r.arg(pieces[i].y))[1], out, of);
+        channels += out, groups += of;
     }
-    double weights = static_cast<double>(in[1] * channels);
+    if (!as_groups) groups = 1;
+    double weights = static_cast<double>(in[1] * channels / groups);
     for (const Lattice& axis : common->axes) weights *= static_cast<double>(axis.taps);
-    if (if_it_pays && !pays(r, product_flops(common->axes, in[0], in[1], channels, 1), weights, apart)) return -1;
+    if (if_it_pays && !pays(r, product_flops(common->axes, in[0], in[1], channels, groups), weights, apart)) return -1;
     std::vector<ValueId> ws, biases;
     for (size_t i = 0; i < pieces.size(); ++i) {
         const ValueId y = pieces[i].y, bias = bias_of(r, y);
         ws.push_back(on_taps(r, r.arg(y, 1), common->tap[i], common->axes));
         if (biased) biases.push_back(bias < 0 ? full(r, wider, {r.shape(y)[1]}, 0) : cast(r, bias, wider));
     }
-    r.say(static_cast<int64_t>(pieces.size()), " convolutions of ", r[x].type, " are one of all their channels");
-    ValueId y = lattice(r, x, concat(r, ws, 2), biased ? concat(r, biases, 0) : -1, common->axes);
+    r.say(static_cast<int64_t>(pieces.size()), " convolutions of ", r[x].type,
+          as_groups ? " are the groups of one" : " are one of all their channels");
+    ValueId y = lattice(r, x, concat(r, ws, as_groups ? 0 : 2), biased ? concat(r, biases, 0) : -1, common->axes);
     for (size_t i = pieces[0].after.size(); i-- > 0;) {
         const Node node = r[pieces[0].after[i]];
         y = r.add(node.op, {y}, node.attributes);
@@ -90,19 +116,20 @@ ValueId concat_of_one_input(Rewriter& r, ValueId id) {
     std::vector<std::optional<Piece>> pieces;
     for (const ValueId arg : node.args)
         pieces.push_back(r[arg].type.dtype == node.type.dtype ? piece(r, arg) : std::nullopt);
-    for (size_t first = 0; first + 1 < pieces.size(); ++first) {
-        if (!pieces[first]) continue;
-        std::vector<Piece> run = {*pieces[first]};
-        for (size_t i = first + 1; i < pieces.size() && pieces[i] && alike(r, run[0], *pieces[i]); ++i)
-            run.push_back(*pieces[i]);
-        if (run.size() < 2) continue;
-        const ValueId one = merged(r, run, true);
-        if (one < 0) continue;
-        std::vector<ValueId> all(node.args.begin(), node.args.begin() + static_cast<std::ptrdiff_t>(first));
-        all.push_back(one);
-        all.insert(all.end(), node.args.begin() + static_cast<std::ptrdiff_t>(first + run.size()), node.args.end());
-        return concat(r, all, 1);
-    }
+    for (const bool groups : {false, true})
+        for (size_t first = 0; first + 1 < pieces.size(); ++first) {
+            if (!pieces[first]) continue;
+            std::vector<Piece> run = {*pieces[first]};
+            for (size_t i = first + 1; i < pieces.size() && pieces[i] && joins(r, run.back(), *pieces[i], groups); ++i)
+                run.push_back(*pieces[i]);
+            if (run.size() < 2) continue;
+            const ValueId one = merged(r, run, groups, true);
+            if (one < 0) continue;
+            std::vector<ValueId> all(node.args.begin(), node.args.begin() + static_cast<std::ptrdiff_t>(first));
+            all.push_back(one);
+            all.insert(all.end(), node.args.begin() + static_cast<std::ptrdiff_t>(first + run.size()), node.args.end());
+            return concat(r, all, 1);
+        }
     return -1;
 }
 
@@ -112,10 +139,10 @@ ValueId concatenated_lattice(Rewriter& r, const Operands& lattices) {
     std::vector<Piece> pieces;
     for (const ValueId arg : lattices) {
         const std::optional<Piece> one = r.dtype(arg) == r.dtype(lattices[0]) ? piece(r, arg) : std::nullopt;
-        if (!one || !one->after.empty() || (!pieces.empty() && !alike(r, pieces[0], *one))) return -1;
+        if (!one || !one->after.empty() || (!pieces.empty() && !joins(r, pieces[0], *one, false))) return -1;
         pieces.push_back(*one);
     }
-    return merged(r, pieces, false);
+    return merged(r, pieces, false, false);
 }
 
 std::span<const Rule> concat_rules() {
