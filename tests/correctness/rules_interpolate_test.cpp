@@ -23,8 +23,12 @@ std::optional<Graph> interpolation(uint64_t seed) {
     if (behind) text += "%w = " + layer.weight(4, 4) + "\n%u = " + layer.call("%x, %w") + "\n";
     text += "%y = interpolate(" + std::string(behind ? "%u" : "%x") + ") " + told +
             " align_corners=" + std::to_string(random.between(0, 1)) + "\n";
+    const std::string along = d == 1 ? ",1]" : d == 2 ? ",1,1]" : ",1,1,1]";
     if (!behind && random.chance(0.5))
-        text += "%w = " + layer.weight(4, 4) + "\n%z = " + layer.call("%y, %w") + "\nreturn %z";
+        text += "%w = " + layer.weight(4, 4) + "\n%s = param f64[4" + along + "\n%p = param f64[1" + along + "\n" +
+                random.pick(std::vector<std::string>{"%m = identity(%y)\n", "%m = add(%y, %s)\n", "%m = mul(%s, %y)\n",
+                                                     "%n = mul(%y, %s)\n%m = sub(%p, %n)\n"}) +
+                "%z = " + layer.call("%m, %w") + "\nreturn %z";
     else
         text += random.chance(0.3) ? "%z = mean(%y) dims=[2]\nreturn %z" : "return %y";
     return valid(text);

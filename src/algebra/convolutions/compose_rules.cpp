@@ -6,6 +6,7 @@
 #include "algebra/terms/border.h"
 #include "algebra/terms/channelwise.h"
 #include "algebra/terms/terms.h"
+#include "algebra/terms/weights.h"
 #include "graph/infer.h"
 
 namespace transfuse {
@@ -281,24 +282,41 @@ ValueId slice_of_lattice(Rewriter& r, ValueId id) {
     return lattice(r, x, w, bias, axes);
 }
 
-// lattice(upsample(x), w, b) = lattice(x, w * upsample, b)
+// lattice(s·upsample(x) + t, w, b) = lattice(x, s·w * upsample, b) + lattice(t, w)
 ValueId lattice_with_resampling(Rewriter& r, ValueId id) {
-    const ValueId y = r.arg(id, 0);
-    if (const std::optional<Separable> pool = separable(r, id); pool && bias_of(r, id) < 0)
+    if (const std::optional<Separable> pool = separable(r, id); pool && bias_of(r, id) < 0) {
+        const ValueId y = r.arg(id);
         return r.is(y, Op::lattice) && !separable(r, y) && !is_sixteen_bit(r.dtype(id))
                    ? composed_with_pool(r, y, id, *pool)
                    : -1;
-    if (!r.is(y, Op::lattice) || bias_of(r, y) >= 0) return -1;
+    }
+    const Channelwise chain = channelwise(r, r.arg(id));
+    const ValueId y = chain.y;
+    if (!r.is(y, Op::lattice) || r.dtype(y) != r.dtype(id)) return -1;
     const std::optional<Separable> pool = separable(r, y);
-    if (!pool) return -1;
-    const std::optional<Composition> composed = composition(axes_of(r, y), axes_of(r, id), false, *pool, true);
-    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes, false)) return -1;
+    if (!pool || (y != r.arg(id) && !r.is_parameter(r.arg(id, 1)))) return -1;
+    const Lattices after = axes_of(r, id);
+    const std::optional<Composition> composed = composition(axes_of(r, y), after, false, *pool, true);
+    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), after, composed->axes, false)) return -1;
+    std::optional<std::vector<TapClasses>> classes;
+    if (has_shift(r, chain) && !(classes = tap_classes(after))) return -1;
     const Type type = r[id].type;
     const DType dtype = wide(type.dtype);
-    const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id);
-    const ValueId w = mapped_weight(r, cast(r, r.arg(id, 1), dtype), *composed);
+    const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id), second = unrounded(r, r.arg(id, 1));
+    const ScaleAndShift between = scale_and_shift(r, chain);
+    ValueId w = second;
+    if (between.scale >= 0) w = times(r, w, against_weight(r, between.scale, w, false));
+    w = mapped_weight(r, w, *composed);
+    ValueId made = -1;
+    if (between.shift < 0) {
+        made = lattice(r, x, w, bias, composed->axes);
+    } else {
+        const ValueId through = by_class(r, vector_through(r, between.shift, second), *classes);
+        made = biased_lattice(r, x, w, bias, composed->axes, through, *classes);
+    }
+    if (between.image >= 0) made = plus_image(r, made, lattice(r, between.image, second, -1, after));
     r.say("what resamples ", r[y].type, " before the convolution becomes part of it: taps ", kernel_of(r, w));
-    return cast(r, lattice(r, x, w, bias, composed->axes), type.dtype);
+    return cast(r, made, type.dtype);
 }
 
 std::span<const Rule> compose_rules() {

@@ -29,6 +29,7 @@ struct Term {
 };
 
 constexpr size_t most_terms = 16;
+constexpr int most_inner = 3;  // convolutions in a row that are one as a term
 
 Term term_of(const Rewriter& r, ValueId v, bool negative) {
     Term term{v, negative, channelwise(r, v)};
@@ -211,7 +212,8 @@ std::optional<Term> with_inner(Rewriter& r, const Term& term) {
     const double weights = 2 * product(r.shape(r.arg(y, 1))) * product(r.shape(r.arg(inner.y, 1))) /
                            static_cast<double>(r.shape(inner.y)[1]);
     Term result = term;
-    result.apart = flops(y) + (inner.alone ? flops(inner.y) + 16 * element * product(r.shape(inner.y)) : 0);
+    result.apart = (term.apart < 0 ? flops(y) : term.apart) +
+                   (inner.alone ? flops(inner.y) + 16 * element * product(r.shape(inner.y)) : 0);
     result.apart -= 64 * weights;
     const ValueId made = lattice_with_inner(r, y);
     if (made < 0) return std::nullopt;
@@ -236,8 +238,9 @@ std::optional<Term> of_channels(Rewriter& r, const Term& term) {
 ValueId of_one_input_by_way(Rewriter& r, const Term& one, const Term& two) {
     const auto forms = [&](const Term& term) {
         std::vector<Term> all = {term};
-        for (const auto way : {of_channels, with_inner})
-            if (std::optional<Term> other = way(r, term)) all.push_back(std::move(*other));
+        if (std::optional<Term> some = of_channels(r, term)) all.push_back(std::move(*some));
+        std::optional<Term> inner = with_inner(r, term);
+        for (int depth = 0; inner && depth < most_inner; ++depth, inner = with_inner(r, *inner)) all.push_back(*inner);
         return all;
     };
     const std::vector<Term> first = forms(one), second = forms(two);
