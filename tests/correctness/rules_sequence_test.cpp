@@ -168,6 +168,20 @@ TEST(rules_sequence, several_random_readers_are_exact) {
 }
 
 // What lies between the roundings of 16 bits: weights are multiplied in f32 and rounded once, also where three are one.
+// A batch norm of 16 bits widens, scales and shifts in f32, and rounds: it is passed like one of f32.
+TEST(rules_sequence, batch_norms_of_sixteen_bits_lie_between) {
+    const std::string norm = "%m = param f16[8]\n%positive = param f16[8]\n%n = batch_norm(%y, %m, %positive)\n";
+    const std::string x =
+        "%x = input f16[2,8,5,6]\n%w = param f16[8,8,3,3]\n%b = param f16[8]\n%v = param f16[8,8,1,1]\n"
+        "%y = conv(%x, %w, %b) padding=1\n" +
+        norm;
+    expect_fires("compose_lattices", x + "%z = conv(%n, %v)\nreturn %z");
+    expect_fires("sum_of_one_input", x + "%u = conv(%x, %v)\n%z = add(%n, %u)\nreturn %z");
+    expect_stays("compose_lattices", x + "%r = relu(%n)\n%z = conv(%r, %v)\nreturn %z");
+    // What is rounded to 16 bits on the way is asked for.
+    expect_stays("sum_of_one_input", x + "%u = conv(%x, %v)\n%z = add(%n, %u)\nreturn %z, %n");
+}
+
 TEST(rules_sequence, sixteen_bit_weights_are_rounded_once) {
     const Graph graph = graph_of(
         "%x = input f16[4,32,24,24]\n%w = param f16[64,32,1,1]\n%b = param f16[64]\n%v = param f16[64,64,3,3]\n"

@@ -47,6 +47,7 @@ bool adds_or_scales(const Node& node, size_t fed) {
         case Op::add:
         case Op::sub:
         case Op::neg:
+        case Op::cast:
             return true;
         case Op::mul:
         case Op::div:
@@ -130,7 +131,8 @@ Survey::Survey(const Graph& graph) : values(graph.nodes().size()) {
         const bool composed = values[id].composed = values[id].uses > 0 && alone[id];
         const bool product = node.op == Op::conv || node.op == Op::conv_transpose || node.op == Op::lattice;
         const bool affine = node.op == Op::mul || node.op == Op::div || node.op == Op::add || node.op == Op::sub ||
-                            node.op == Op::neg || (node.op == Op::batch_norm && !node.attributes.flag(Key::training));
+                            node.op == Op::neg || node.op == Op::cast ||
+                            (node.op == Op::batch_norm && !node.attributes.flag(Key::training));
         size_t fed = 0;  // operands that depend on inputs
         for (ValueId arg : node.args) fed += !values[at(arg)].parameter;
         for (size_t i = 0; i < node.args.size(); ++i)

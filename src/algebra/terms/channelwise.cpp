@@ -30,16 +30,40 @@ std::optional<Channelwise::Link> link(const Rewriter& r, ValueId v, ValueId& inn
 
 bool has_bias(const Rewriter& r, ValueId y) { return r.is(y, Op::lattice) && bias_of(r, y) >= 0; }
 
+// What a scale or a shift, the result y, is applied to, with one more link of the chain; −1 where it is none.
+ValueId inside(const Rewriter& r, ValueId y, Channelwise& chain) {
+    ValueId inner = -1;
+    const std::optional<Channelwise::Link> found = link(r, y, inner);
+    if (!found || r.is_parameter(inner)) return -1;
+    chain.links.push_back(*found);
+    chain.alone = chain.alone && r.uses(y) == 1;
+    return inner;
+}
+
+// The same of 16 bits that are widened, scaled and shifted in f32, and rounded, as a batch norm does it.
+ValueId inside_widened(const Rewriter& r, ValueId y, Channelwise& chain) {
+    if (!r.is(y, Op::cast) || !is_sixteen_bit(r.dtype(y)) || r.dtype(r.arg(y)) != DType::f32) return -1;
+    Channelwise longer = chain;
+    longer.alone = longer.alone && r.uses(y) == 1;
+    ValueId v = r.arg(y);
+    while (!r.is(v, Op::cast)) {
+        v = inside(r, v, longer);
+        if (v < 0) return -1;
+    }
+    if (r.dtype(r.arg(v)) != r.dtype(y) || r.is_parameter(v)) return -1;
+    longer.alone = longer.alone && r.uses(v) == 1;
+    chain = std::move(longer);
+    return r.arg(v);
+}
+
 }  // namespace
 
 Channelwise channelwise(const Rewriter& r, ValueId v) {
     Channelwise result{v, v, {}, -1, true};
     while (!r.is(result.y, Op::lattice) && r.rank(result.y) >= 2) {
-        ValueId inner = -1;
-        const std::optional<Channelwise::Link> found = link(r, result.y, inner);
-        if (!found || r.is_parameter(inner)) break;
-        result.links.push_back(*found);
-        result.alone = result.alone && r.uses(result.y) == 1;
+        ValueId inner = inside(r, result.y, result);
+        if (inner < 0) inner = inside_widened(r, result.y, result);
+        if (inner < 0) break;
         result.y = inner;
     }
     result.alone = result.alone && r.uses(result.y) == 1;
