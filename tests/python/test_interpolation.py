@@ -110,3 +110,28 @@ def test_repeated_rows_and_columns(no_fallback):
         mine, plain = [torch.autograd.grad(y.square().sum(), x)[0] for y in (ours, theirs)]
         assert torch.allclose(mine, plain, rtol=1e-4, atol=1e-4)
     assert transfuse.report(fast).left == 0, str(transfuse.report(fast))
+
+
+class Repeated(nn.Module):
+    """What is repeated along axes of extent one, and along others, before a convolution."""
+
+    def __init__(self, channels, times):
+        super().__init__()
+        self.times, self.conv = times, nn.Conv2d(channels * times[-3], 4, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(x.repeat(*self.times)).relu()
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 5, 6), (1, 2, 5, 1), (2, 3, 1, 1), (3, 4, 4)])
+@pytest.mark.parametrize("times", [(1, 3, 1, 1), (2, 1, 1, 4), (1, 2, 5, 6), (2, 1, 2, 1)])
+def test_repetitions(shape, times, no_fallback):
+    model = Repeated(shape[-3], times).double()
+    fast = transfuse.optimize(model, never_slower=False)
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    wanted = [x, *model.parameters()]
+    ours, theirs = fast(x), model(x)
+    torch.testing.assert_close(ours, theirs)
+    for mine, plain in zip(*(torch.autograd.grad(y.square().sum(), wanted) for y in (ours, theirs))):
+        torch.testing.assert_close(mine, plain)
+    assert transfuse.report(fast).left == 0, str(transfuse.report(fast))

@@ -139,6 +139,26 @@ def _(t, x, other):
     return t.emit("expand", x, shape=t.extents(tensor(other).shape))
 
 
+@op("repeat.default", "tile.default")
+def _(t, x, times):
+    """An axis of extent one is expanded, any other put behind itself."""
+    times = [t.told(count) for count in times]
+    shape = [1] * (len(times) - tensor(x).dim()) + list(tensor(x).shape)
+    times = [1] * (len(shape) - len(times)) + times
+    if any(extent(size) != 1 and not isinstance(count, int) for size, count in zip(shape, times)):
+        raise Unsupported("a repetition whose number only the call tells")
+    if any(extent(count) == 0 for count in times):
+        raise Unsupported("a repetition of no times")
+    ones = [count if extent(size) == 1 else size for size, count in zip(shape, times)]
+    result = x if len(shape) == tensor(x).dim() else reshaped(t, x, shape)
+    if any(extent(size) == 1 and extent(count) != 1 for size, count in zip(shape, times)):
+        result = t.emit("expand", result, shape=t.extents(ones))
+    for axis, (size, count) in enumerate(zip(shape, times)):
+        if extent(size) != 1 and extent(count) != 1:
+            result = t.emit("concat", *[result] * count, axis=axis)
+    return result if isinstance(result, str) else t.emit("identity", result)
+
+
 @op("cat.default", "concat.default")
 def _(t, tensors, dim):
     dtypes = {tensor(x).dtype for x in tensors}
