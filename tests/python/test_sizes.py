@@ -136,3 +136,26 @@ def test_sizes_related_by_a_fraction(no_fallback):
         assert torch.allclose(ours(x, z), plain(x, z), atol=1e-5)
     with pytest.raises(RuntimeError):
         ours(x, torch.randn(2, 4, length + 1))
+
+
+class Beside(nn.Module):
+    """A vector put everywhere beside a buffer, whose extents those of the input must therefore be."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(8, 4, 3, padding=1)
+        self.register_buffer("places", torch.rand(1, 2, 9, 10))
+
+    def forward(self, x):
+        vector = x.mean((2, 3), keepdim=True).expand(-1, -1, *x.shape[2:])
+        return self.conv(torch.cat([x, vector, self.places.expand(len(x), -1, -1, -1)], 1))
+
+
+def test_sizes_that_a_buffer_fixes(no_fallback):
+    model = Beside().double()
+    fast = transfuse.optimize(model, never_slower=False)
+    for batch in (2, 3):
+        x = torch.randn(batch, 3, 9, 10, dtype=torch.float64, requires_grad=True)
+        torch.testing.assert_close(fast(x), model(x))
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x), model(x))

@@ -288,7 +288,7 @@ def _replace(
 
     region = Region(
         name=name, text=text, example=example, eager=_eager(nodes, leaves, sizes, outputs, statistics),
-        leaf_count=len(leaves), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
+        leaf_count=len(leaves), size_count=len(sizes), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
         differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), multiplied=_multiplied(nodes, leaves),
         weights=_weights(nodes, leaves, is_convolution), linear=sorted(set().union(*_weights(nodes, leaves, is_linear))),
         options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],

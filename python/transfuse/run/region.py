@@ -73,6 +73,7 @@ class Region:
     linear: list[int]  # the leaves that the weights of linear layers are made of
     options: object
     ops: list[str]
+    size_count: int = 0  # numbers that a call gives behind the leaves; the text need not name all of them
     failure: str | None = None
     choices: dict = field(default_factory=lambda: Recent(MOST_SIZES))  # by mode, shapes, sizes and layout of a call
     modes: dict = field(default_factory=lambda: Recent(MOST_SIZES))  # by the same, where TF32 is allowed
@@ -85,7 +86,6 @@ class Region:
         self.program = library.program_of(self.text, salt, self.eager, self.reach, self.leaf_count)
         self.handle, self.outputs = self.program.handle, self.program.outputs
         self.gradient = fallback.Gradient(self.options.require_full_compilation)
-        self.size_count = len(set(re.findall(r"\$\d+", self.text)))
         self.training_mode = library.REFERENCE if self.options.engine == "reference" else 0
         self.training_mode |= library.AUTOTUNE if self.options.autotune else 0
         self.inference_mode = self.training_mode | library.INFERENCE | (library.FREEZE if self.options.freeze else 0)
