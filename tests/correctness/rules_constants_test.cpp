@@ -92,6 +92,10 @@ TEST(rules_constants, random_repetitions_are_exact) {
 }
 
 TEST(rules_constants, what_repeats_itself_is_convolved_once) {
+    const Derivation twice = expect_fires("channels_given_again",
+                                          "%x = input f64[2,2,6,7]\n%y = input f64[2,1,6,7]\n%w = param f64[4,5,3,3]\n"
+                                          "%c = concat(%x, %y, %x) axis=1\n%z = conv(%c, %w)\nreturn %z");
+    EXPECT_EQ(numel(twice.rewritten[twice.rewritten[twice.rewritten.outputs()[0]].args[1]].type.shape), 4 * 3 * 9);
     const auto lattices_of = [](const std::string& text) {
         Sizes elements;
         for (const Node& node : rewrite(graph_of(text)).rewritten.nodes())

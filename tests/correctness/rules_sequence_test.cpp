@@ -121,6 +121,10 @@ TEST(rules_sequence, flattened_images_are_exact) {
         if (seed % 5 == 0) expect_exact_gradients(*graph, seed);
     }
     EXPECT_GT(fired, 100);
+    const std::string image =
+        "%x = input f64[2,3,5,6]\n%w = param f64[4,3,3,3]\n%y = conv(%x, %w) padding=1\n%f = "
+        "reshape(%y) shape=[2,120,1]\n%v = param f64[5,120,1]\n%z = conv(%f, %v)\nreturn %z";
+    expect_fires("compose_flattened", image);
 }
 
 // Where several linear maps read what lies between, each is made one with what makes it, if that is less work.
