@@ -138,6 +138,33 @@ def test_a_forward_that_changes_the_module_is_left_to_pytorch():
     assert ours.calls == 3
 
 
+class Lazy(nn.Module):
+    """What it computes once it keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.grid = nn.ConvTranspose1d(2, 2, 3), None
+
+    def forward(self, x):
+        if self.grid is None or self.grid.shape[-1] != x.shape[-1]:
+            self.grid = torch.linspace(-1, 1, x.shape[-1])
+        return self.up(x * self.grid)
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.filterwarnings("error::transfuse.fallback.Warned")
+def test_what_the_first_call_keeps_is_captured_by_the_next(given):
+    """Tables and caches that fill themselves, for one size or one after another."""
+    plain, x = nn.Sequential(Lazy(), nn.ReLU()), torch.rand(1, 2, 4)
+    for model in (plain, plain[0]):
+        ours = transfuse.optimize(copy.deepcopy(model), (x,) if given else None, never_slower=False)
+        for size in (4, 4, 7, 7, 7):
+            y = torch.rand(1, 2, size)
+            assert torch.allclose(ours(y), model(y), atol=1e-6)
+        report = transfuse.report(ours)
+        assert len(report.graphs) == 2 and not report.failures and report.left == 0
+
+
 def test_autocast_and_no_grad_inside_a_compiled_model():
     class Inside(nn.Module):
         def __init__(self):

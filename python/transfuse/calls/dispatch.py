@@ -15,7 +15,7 @@ from transfuse.capture.guards import Watch, attributes, autocast_state, is_trans
 from transfuse.capture.literals import numbers_of
 from transfuse.capture.outside import in_tables, replaced
 from transfuse.capture.questions import is_strided, layout
-from transfuse.capture.refusals import CaptureError, LastingError, Slow, ValueDependent
+from transfuse.capture.refusals import CaptureError, LastingError, Slow, Unsettled, ValueDependent
 from transfuse.capture.views import plain_view
 from transfuse.cut.regions import cut
 from transfuse.pytorch.torch_private import pytree
@@ -231,6 +231,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
         entry.attributes = None if untold else attributes(module, entry.capture.reads)
         entry.ties = ties(module)
         state.captures.setdefault(loose, []).append(entry)
+        state.unsettled = False
         state.traceable.append(entry)
         state.entries[key] = _bound(module, state, entry)
         return state.entries[key]
@@ -260,8 +261,13 @@ class Refusal:
     loose: tuple
 
     def remember(self, state: State) -> None:
-        fallback.warn(self.reason, state.said)
+        """Once PyTorch has run the call."""
         with state.lock:
+            if isinstance(self.error, Unsettled) and not state.unsettled and state.refusals < MOST_FAILURES - 1:
+                state.unsettled = True  # what it computes once may be there now: the next call is looked at anew
+                state.refusals += 1
+                return
+            fallback.warn(self.reason, state.said)
             state.note(self.reason)
             state.entries[self.key] = self.reason
             state.failed[self.loose] = often = state.failed.get(self.loose, 0) + 1
@@ -325,7 +331,8 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
         found = _find(module, state, args, kwargs, flat, spec, mode, key, (mode, _ranks(flat), spec))
         if isinstance(found, Refusal):
             _try_plainly(module, state, args, kwargs)
-            found.remember(state)
+            if not isinstance(found.error, Unsettled):  # which the first call settles
+                found.remember(state)
 
 
 def refuse(module: nn.Module, reason: str) -> None:

@@ -300,6 +300,7 @@ class State:
         self.failed: dict = Recent(MOST_SIZES)  # key without shapes → how often such a call could not be captured
         self.slow = False  # whether it takes too long to capture it for all sizes at once
         self.refusals = 0  # of captures, in all
+        self.unsettled = False  # whether the last call that was looked at changed what the module holds
         self.closed: str | None = None  # why nothing more is captured
         self.said: set[str] = set()  # what was warned of
         self.lock = threading.RLock()

@@ -17,7 +17,7 @@ from transfuse.capture.literals import Number, numbers_of, without_arithmetic, w
 from transfuse.capture.parts import kept_parts, place_parts
 from transfuse.capture.questions import PATH
 from transfuse.capture.reads import Reads, tensors_in
-from transfuse.capture.refusals import CaptureError, LastingError, ValueDependent
+from transfuse.capture.refusals import CaptureError, LastingError, Unsettled, ValueDependent
 from transfuse.capture.tracing import anchor_device_guard, capturing_here
 from transfuse.capture.views import doubled, obstacle, plain_view
 from transfuse.pytorch.torch_private import SIZE_GUARDS, FakeTensor, pytree
@@ -160,7 +160,7 @@ def capture(
         raise LastingError("its forward() draws random numbers of Python's or numpy's")
     if changes or reads.written:
         what = f" ({reads.written})" if reads.written else ""
-        raise LastingError(f"its forward() changes attributes of the module{what}, or variables beside it")
+        raise Unsettled(f"its forward() changes attributes of the module{what}, or variables beside it")
     _forget_tensors(program.graph_module)
     captured = _lifted(program, dynamic, paths)
     if len(captured._inputs) != len(pytree.tree_leaves((args, kwargs))):
