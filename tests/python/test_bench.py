@@ -378,8 +378,10 @@ def test_everything_drawn_lies_on_its_canvas():
 NETWORK_FILE = """
 import torch
 from torch import nn
+DEVICE = None
 def tiny():
-    return nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.ReLU()), (torch.randn(1, 3, 8, 8),)
+    made = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.ReLU(), nn.Dropout(0.9 if DEVICE == "cpu" else 0.1))
+    return made, (torch.randn(1, 3, 8, 8),)
 def missing():
     import not_there_at_all
 def broken():
@@ -396,7 +398,17 @@ def network_file(tmp_path):
 
 def test_networks_run_alone_in_processes(network_file, tmp_path, capsys):
     """What fails is named, what is not installed is skipped by name, and a second process finds what the first one left."""
-    words = ["--models", str(network_file), "--device", "cpu", "--ways", "optimize,eager", "--seconds", "0.01"]
+    words = [
+        "--models",
+        str(network_file),
+        "--device",
+        "cpu",
+        "--ways",
+        "optimize,eager",
+        "--seconds",
+        "0.01",
+        "--processor-time",
+    ]
     assert networks.main([*words, "--json", str(tmp_path / "r.json")]) == 1
     text, rows = capsys.readouterr().out, json.loads((tmp_path / "r.json").read_text())["rows"]
     tiny, missing, failed = rows
@@ -408,19 +420,22 @@ def test_networks_run_alone_in_processes(network_file, tmp_path, capsys):
     for found in (ours, eager):
         assert found["device_ms"] > 0 and found["wall_ms"] > 0 and found["peak_bytes"] >= 4 * 17 * 17 * 4
         assert 0 < found["error"] < 1e-6
+    assert "Milliseconds of the processor" in text
     assert "| tiny |" in text and "Skipped: missing" in text and "**wrong**" not in text
 
 
 def test_networks_are_built_alike_in_every_process(network_file):
-    make = network.load(network_file)["tiny"]
+    """Dropouts, which every way to run a network would draw otherwise, drop nothing."""
+    make = network.load(network_file, "cpu")["tiny"]
+    assert make()[0][2].p == 0.9 and network.load(network_file, "cuda")["tiny"]()[0][2].p == 0.1
     (one, (x,)), (two, (y,)) = (
         network.built(make, "cpu", torch.float32),
         network.built(make, "cpu", torch.float64, True),
     )
     assert torch.equal(one[0].weight.double(), two[0].weight) and torch.equal(x.double(), y)
     assert y.is_contiguous(memory_format=torch.channels_last) and two[0].weight.dtype is torch.float64
-    step = network.call_of(one, (x,), backward=True)
-    assert len(step()) == 3 and all(p.grad is None for p in one.parameters())
+    step = network.call_of(one.train(), (x,), backward=True)
+    assert torch.equal(one(x), one[0](x).relu()) and len(step()) == 3 and all(p.grad is None for p in one.parameters())
 
 
 def test_a_file_of_networks_says_which_are_behind():

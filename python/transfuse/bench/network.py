@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from . import accuracy, timing
 
@@ -49,13 +50,14 @@ WAYS = {
 }
 
 
-def load(path: str | Path) -> dict[str, Callable]:
-    """A file's networks."""
+def load(path: str | Path, device: str = "cpu") -> dict[str, Callable]:
+    """A file's networks. Its DEVICE says where they will run: sizes may depend on it."""
     if not Path(path).is_file():
         raise SystemExit(f"bench: there is no file {path}")
     spec = importlib.util.spec_from_file_location("transfuse_networks", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.DEVICE = device
     if not isinstance(getattr(module, "NETWORKS", None), dict):
         raise SystemExit(f"bench: {path} has no NETWORKS: names and functions that return a module and its inputs")
     return module.NETWORKS
@@ -72,7 +74,7 @@ def mapped(value, function):
 
 def built(
     make: Callable, device: str, dtype: torch.dtype, channels_last: bool = False
-) -> tuple[torch.nn.Module, tuple | dict]:
+) -> tuple[nn.Module, tuple | dict]:
     """The same numbers in every process."""
     torch.manual_seed(0)
     model, inputs = make()
@@ -83,11 +85,14 @@ def built(
         t = t.to(device, dtype if t.is_floating_point() else None)
         return t.contiguous(memory_format=last) if last and LAYOUTS.get(t.dim()) is last else t
 
+    for part in model.modules():
+        if isinstance(part, nn.modules.dropout._DropoutNd):
+            part.p = 0.0  # each way to run a network would draw others
     model = model.to(device=device, dtype=dtype)
     return model.to(memory_format=last) if last else model, mapped(inputs, moved)
 
 
-def prepared(model: torch.nn.Module, way: Way, inputs) -> torch.nn.Module:
+def prepared(model: nn.Module, way: Way, inputs) -> nn.Module:
     if way.optimized:
         import transfuse
 
@@ -97,7 +102,7 @@ def prepared(model: torch.nn.Module, way: Way, inputs) -> torch.nn.Module:
     return torch.compile(model, backend=way.backend, mode=way.mode) if way.backend else model
 
 
-def call_of(module: torch.nn.Module, inputs, backward: bool, graphs: bool = False) -> Callable[[], list[torch.Tensor]]:
+def call_of(module: nn.Module, inputs, backward: bool, graphs: bool = False) -> Callable[[], list[torch.Tensor]]:
     """A forward, or a training step; its results and the gradients. Random numbers are the same ones at every call."""
     parameters = [p for p in module.parameters() if p.requires_grad]
 
@@ -124,9 +129,9 @@ def alone(lock: str):
         yield
 
 
-def times(call: Callable, device: str, seconds: float) -> dict:
+def times(call: Callable, device: str, seconds: float, processor: bool = False) -> dict:
     """Of single calls on the device, and of calls that follow each other on the clock on the wall."""
-    clock, taken, begin = timing.Clock(device), [], time.monotonic()
+    clock, taken, begin = timing.Clock(device, processor=processor), [], time.monotonic()
     for _ in range(3):
         clock.once(call)
     while len(taken) < FEWEST or time.monotonic() - begin < seconds:
@@ -144,7 +149,7 @@ def times(call: Callable, device: str, seconds: float) -> dict:
 def measure(told: dict, say: Callable) -> None:
     way, device, backward = WAYS[told["way"]], told["device"], told["backward"]
     torch.backends.cudnn.allow_tf32 = told["precision"] == "tf32"
-    make, dtype = load(told["file"])[told["name"]], DTYPES[told["precision"]]
+    make, dtype = load(told["file"], device)[told["name"]], DTYPES[told["precision"]]
     try:
         model, inputs = built(make, device, dtype, way.channels_last)
     except ImportError as error:
@@ -167,7 +172,7 @@ def measure(told: dict, say: Callable) -> None:
     if not told["seconds"]:
         return
     with alone(told["lock"]):
-        say(**times(call, device, told["seconds"]), peak_bytes=timing.peak_bytes(call, device))
+        say(**times(call, device, told["seconds"], told["processor_time"]), peak_bytes=timing.peak_bytes(call, device))
     gc.collect()
     wide, wide_inputs = built(make, device, torch.float64)
     expected = call_of(wide.train(backward), wide_inputs, backward)()

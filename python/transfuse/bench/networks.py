@@ -36,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--precision", choices=["tf32", "fp32", "fp16", "bf16"], help="default: tf32 on CUDA, fp32 on CPU")
     p.add_argument("--backward", action="store_true", help="training steps: gradients of all parameters, in train mode")
     p.add_argument("--seconds", type=float, default=1.0, help="to spend on the times of each way")
+    p.add_argument(
+        "--processor-time", action="store_true", help="on CPUs: what all threads take, on machines that others use, too"
+    )
     p.add_argument("--limit", type=float, default=300, help="a process is given up after this many seconds")
     p.add_argument("--parallel", type=int, default=1, help="processes side by side; each is timed alone")
     p.add_argument(
@@ -61,7 +64,8 @@ def main(arguments: list[str]) -> int:
     for what, wanted, there in (("network", asked, known), ("way", ways, WAYS)):
         if unknown := [name for name in wanted if name not in there]:
             raise SystemExit(f"bench: unknown {what} {unknown[0]!r}; known: {', '.join(there)}")
-    report = environment(arguments, device) | {"precision": options.precision, "backward": options.backward, "rows": []}
+    report = environment(arguments, device) | {"precision": options.precision, "backward": options.backward}
+    report |= {"processor_time": options.processor_time and device == "cpu", "rows": []}
     stop = time.monotonic() + options.time_limit
     with tempfile.TemporaryDirectory(prefix="transfuse-bench-") as folder, ThreadPoolExecutor(options.parallel) as pool:
         # eager first: what cannot be imported or run at all is found out once
@@ -93,7 +97,8 @@ def _measured(name: str, way: str, device: str, options, folder: Path) -> dict:
     here = folder / f"{name}-{way}"
     here.mkdir()
     told = {"file": str(options.models.resolve()), "name": name, "way": way, "device": device, "precision": options.precision,
-            "backward": options.backward, "seconds": options.seconds, "lock": str(folder / "lock")}  # fmt: skip
+            "backward": options.backward, "seconds": options.seconds, "processor_time": options.processor_time,
+            "lock": str(folder / "lock")}  # fmt: skip
     found = _process(told, here, options.limit)
     if way != "eager" and "failed" not in found and "skipped" not in found:
         again = _process(told | {"seconds": 0.0}, here, options.limit)
@@ -161,10 +166,11 @@ def markdown(report: dict) -> str:
     rows = [row for row in report["rows"] if "skipped" not in row]
     ways = list(dict.fromkeys(way for row in rows for way in row["ways"]))
     unit = "training step" if report["backward"] else "forward"
+    what = "the processor, all threads" if report.get("processor_time") else "the device"
     where = (
         f"{report['device_kind']}, PyTorch {report['versions']['torch']}, commit {report['commit']}, {report['date']}"
     )
-    lines = [f"Milliseconds of the device, {unit}, {report['precision']}. {where}.", f"`{report['command']}`", ""]
+    lines = [f"Milliseconds of {what}, {unit}, {report['precision']}. {where}.", f"`{report['command']}`", ""]
     lines.append(
         "| network | "
         + " | ".join(ways)
