@@ -20,6 +20,7 @@ def test_one_disturbed_call_decides_nothing(clear):
 def test_what_lies_far_apart_is_not_asked_again():
     assert clock._in_turns(told([3.0], [1.0]), [1, 1]) == [3.0, 1.0]
     assert clock._in_turns(told([3.0], [1.0]), [1, 1], clock.MORE_ROUNDS, ()) == [3.0, 1.0]
+    assert clock._in_turns(told([3.0, 1.5], [2.0, 2.0]), [1, 1], clock.MORE_ROUNDS, ()) == [1.5, 2.0]
 
 
 def test_short_calls_are_asked_in_all_rounds():

@@ -11,8 +11,9 @@ from transfuse.pytorch.torch_private import cuda_sleep
 ROUNDS, ROUND_SECONDS = 4, 3e-3
 MORE_ROUNDS = 12
 MOST_SECONDS = 0.6
-FEWEST_ROUNDS = 3  # however long they take: one disturbed call decides nothing that lies close
-CLEAR = (2.0, 1.3)  # times that lie so far apart after one round, and after two, are not measured further
+# Times that lie so far apart after one round, and after two, are not measured further. Others are, however long calls take: one that
+# was disturbed decides nothing.
+CLEAR = (2.0, 1.3)
 CYCLES, MOST_AHEAD = 2e9, 50e-3  # of a GPU in a second; seconds
 
 
@@ -71,10 +72,8 @@ def _in_turns(
         for i, count in enumerate(counts):
             best[i] = min(best[i], one := took(i))
             spent += one * count
-        apart = max(best) / max(min(best), 1e-9)
-        if number < len(clear) and apart > clear[number]:
-            break
-        if spent > most and (number + 1 >= FEWEST_ROUNDS or apart > CLEAR[0]):
+        far = CLEAR if spent > most else clear
+        if max(best) > far[number] * min(best) if number < len(far) else spent > most:
             break
     return best
 
