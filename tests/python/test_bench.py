@@ -386,7 +386,11 @@ def missing():
     import not_there_at_all
 def broken():
     return nn.Linear(3, 4), {"input": torch.randn(1, 5)}
-NETWORKS = {"tiny": tiny, "missing": missing, "broken": broken}
+def killed():
+    import os
+    os.write(2, b"about to go\\n")
+    os._exit(3)
+NETWORKS = {"tiny": tiny, "missing": missing, "broken": broken, "killed": killed}
 """
 
 
@@ -411,7 +415,8 @@ def test_networks_run_alone_in_processes(network_file, tmp_path, capsys):
     ]
     assert networks.main([*words, "--json", str(tmp_path / "r.json")]) == 1
     text, rows = capsys.readouterr().out, json.loads((tmp_path / "r.json").read_text())["rows"]
-    tiny, missing, failed = rows
+    tiny, missing, failed, killed = rows
+    assert killed["ways"]["eager"]["failed"] == "the process ended with 3; its last words: about to go"
     assert missing == {"id": "missing", "skipped": "not_there_at_all is not installed"}
     assert "mat1 and mat2" in failed["ways"]["eager"]["failed"]
     ours, eager = tiny["ways"]["optimize"], tiny["ways"]["eager"]
@@ -422,6 +427,12 @@ def test_networks_run_alone_in_processes(network_file, tmp_path, capsys):
         assert 0 < found["error"] < 1e-6
     assert "Milliseconds of the processor" in text
     assert "| tiny |" in text and "Skipped: missing" in text and "**wrong**" not in text
+
+
+def test_first_results_alone(network_file, capsys):
+    words = ["--models", str(network_file), "--device", "cpu", "--ways", "eager", "--only", "tiny", "--seconds", "0"]
+    assert networks.main(words) == 0
+    assert "| tiny | not timed |" in capsys.readouterr().out
 
 
 def test_networks_are_built_alike_in_every_process(network_file):

@@ -20,6 +20,7 @@ from . import accuracy, timing
 
 DTYPES = {"tf32": torch.float32, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
+DROPOUTS = nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout
 FEWEST = 5  # timed calls
 
 
@@ -86,7 +87,7 @@ def built(
         return t.contiguous(memory_format=last) if last and LAYOUTS.get(t.dim()) is last else t
 
     for part in model.modules():
-        if isinstance(part, nn.modules.dropout._DropoutNd):
+        if isinstance(part, DROPOUTS):
             part.p = 0.0  # each way to run a network would draw others
     model = model.to(device=device, dtype=dtype)
     return model.to(memory_format=last) if last else model, mapped(inputs, moved)

@@ -124,7 +124,9 @@ def _process(told: dict, folder: Path, limit: float) -> dict:
     except (OSError, ValueError):
         found = {}
     if not found.pop("done", False) and "failed" not in found and "skipped" not in found:
-        found["failed"] = f"no end after {limit:.0f} s" if code is None else f"the process ended with {code}"
+        ended = f"no end after {limit:.0f} s" if code is None else f"the process ended with {code}"
+        said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        found["failed"] = f"{ended}; its last words: {said[-1][:200]}" if said else ended
     return found
 
 
@@ -140,7 +142,7 @@ def _line(row: dict) -> str:
 
 
 def _milliseconds(found: dict) -> str:
-    return found.get("failed") or f"{found['device_ms']:.3g} ms"
+    return f"{found['device_ms']:.3g} ms" if "device_ms" in found else found.get("failed", "not timed")
 
 
 def best(row: dict, ours: bool) -> tuple[str, dict] | None:
