@@ -28,6 +28,7 @@ GIVES = {
     "a sum with softmax first": lambda y: y.softmax(1) + y,
     "a sum with softmax second": lambda y: y + y.softmax(1),
     "a mean expanded": lambda y: y.mean(1, keepdim=True).expand(-1, 3, -1, -1) * y[:, :3],
+    "repeated": lambda y: y.repeat(1, 2, 1, 1).tanh(),
     "a bias before": lambda y: torch.ones(4, 1, 1) + y,
     "a convolution behind a norm": lambda y: F.conv2d(F.instance_norm(y), torch.ones(3, 4, 1, 1)),
 }

@@ -68,6 +68,12 @@ RESHAPES = {
     "expanded": lambda y: y.amax(1, keepdim=True).expand(-1, 3, -1, -1) * 2,
     "expanded to sizes": lambda y: y.mean((2, 3), keepdim=True).expand(-1, -1, y.shape[2] + 1, 3) + 1,
     "expanded as another": lambda y: y - y.mean(1, keepdim=True).expand_as(y),
+    "repeated over the image": lambda y: y.mean((2, 3), keepdim=True).repeat(1, 1, y.shape[2], 3) - y[..., :3],
+    "repeated channels": lambda y: y.repeat(1, 2, 1, 1).tanh(),
+    "repeated batches": lambda y: y.relu().repeat(2, 1, 1, 3).sum(1),
+    "repeated along a new axis": lambda y: y.mean(1).repeat(2, 1, 1, 1).exp(),
+    "tiled": lambda y: y.amax(1, keepdim=True).tile(3, 1, 2) * 2,
+    "broadcast": lambda y: y.mean(1, keepdim=True).broadcast_to(y.shape) * y,
     "halves of an image": lambda y: torch.add(*y[..., : 2 * (y.shape[-1] // 2)].chunk(2, -1)).relu(),
     "parts by sizes": lambda y: y.split([2, y.shape[2] - 2], 2)[1].tanh(),
     "a part": lambda y: y.narrow(2, 1, y.shape[2] - 1) * 2,
@@ -97,6 +103,31 @@ def test_reshapes_beside_sizes_that_the_call_tells(name, no_fallback):
         x = torch.randn(shape)
         y = model(x)
         assert torch.allclose(ours(x), y, atol=1e-5) and ours(x).shape == y.shape
+    assert captures(ours) == 1 and transfuse.report(ours).left == 0, str(transfuse.report(ours))
+
+
+def test_a_label_beside_an_image(no_fallback):
+    """As a generator is told what to make: the label is repeated over the image and concatenated with it."""
+
+    class Told(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down, self.up = nn.Conv2d(5, 4, 3), nn.ConvTranspose2d(4, 3, 4, 2)
+
+        def forward(self, x, label):
+            label = label[:, :, None, None].repeat(1, 1, x.size(2), x.size(3))
+            return self.up(self.down(torch.cat([x, label], 1)).relu())
+
+    model = Told()
+    ours = optimized(model, (torch.randn(2, 3, 5, 6), torch.randn(2, 2)))
+    for height, width in ((5, 6), (7, 4)):
+        given = [torch.randn(2, 3, height, width, requires_grad=True), torch.randn(2, 2, requires_grad=True)]
+        results = [net(*given) for net in (ours, model)]
+        assert torch.allclose(*results, atol=1e-5)
+        leaves = [*given, *model.parameters()]
+        found, expected = [torch.autograd.grad(y.square().sum(), leaves) for y in results]
+        for a, b in zip(found, expected):
+            assert torch.allclose(a, b, rtol=1e-4, atol=1e-4)
     assert captures(ours) == 1 and transfuse.report(ours).left == 0, str(transfuse.report(ours))
 
 

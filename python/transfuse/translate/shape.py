@@ -127,7 +127,7 @@ def _(t, x, source, destination):
     return t.emit("permute", x, order=[moved[axis] if axis in moved else next(rest) for axis in range(rank)])
 
 
-@op("expand.default")
+@op("expand.default", "broadcast_to.default")
 def _(t, x, shape, implicit=False):
     known = [1] * (len(shape) - tensor(x).dim()) + list(tensor(x).shape)
     sizes = [t.told(s) for s in shape]
@@ -139,24 +139,27 @@ def _(t, x, other):
     return t.emit("expand", x, shape=t.extents(tensor(other).shape))
 
 
+MOST_COPIES = 16  # of a tensor, one behind the other along an axis
+
+
 @op("repeat.default", "tile.default")
-def _(t, x, times):
-    """An axis of extent one is expanded, any other put behind itself."""
-    times = [t.told(count) for count in times]
-    shape = [1] * (len(times) - tensor(x).dim()) + list(tensor(x).shape)
-    times = [1] * (len(shape) - len(times)) + times
-    if any(extent(size) != 1 and not isinstance(count, int) for size, count in zip(shape, times)):
-        raise Unsupported("a repetition whose number only the call tells")
-    if any(extent(count) == 0 for count in times):
-        raise Unsupported("a repetition of no times")
-    ones = [count if extent(size) == 1 else size for size, count in zip(shape, times)]
-    result = x if len(shape) == tensor(x).dim() else reshaped(t, x, shape)
-    if any(extent(size) == 1 and extent(count) != 1 for size, count in zip(shape, times)):
-        result = t.emit("expand", result, shape=t.extents(ones))
-    for axis, (size, count) in enumerate(zip(shape, times)):
-        if extent(size) != 1 and extent(count) != 1:
+def _(t, x, repeats):
+    """Axes of extent 1 are expanded, others concatenated."""
+    value, repeats = tensor(x), [t.told(count) for count in repeats]
+    repeats = [1] * (value.dim() - len(repeats)) + repeats  # tile may leave out the first ones
+    known = [1] * (len(repeats) - value.dim()) + list(value.shape)
+    single = [extent(size) == 1 for size in known]
+    copies = [extent(count) for count, one in zip(repeats, single) if not one]
+    if None in copies:
+        raise Unsupported("elements repeated as often as only the call tells")
+    if any(count > MOST_COPIES for count in copies) or 0 in map(extent, repeats):
+        raise Unsupported(f"elements repeated {repeats} times")
+    shape = [count if one else size for one, count, size in zip(single, repeats, known)]
+    result = t.emit("expand", x, shape=t.extents(shape))
+    for axis, count in enumerate(repeats):
+        if not single[axis] and count > 1:
             result = t.emit("concat", *[result] * count, axis=axis)
-    return result if isinstance(result, str) else t.emit("identity", result)
+    return reshaped(t, result, t.result.shape)  # contiguous, as PyTorch's
 
 
 @op("cat.default", "concat.default")
