@@ -50,16 +50,26 @@ def reset() -> None:
     _failures.clear()
 
 
+CHECKPOINTS = ("wrap_activation_checkpoint", "tag_activation_checkpoint")
+
+
 def _as_pytorch(leaves, handle: int, sizes, mode: int):
     return list(library.eager_of(handle)(*leaves, *sizes))
 
 
+def _body(graph_module, *arguments, **settings):
+    return _traceable(graph_module)(*arguments)
+
+
 def _instead(node: torch.fx.Node):
-    """`x.data` is a call that make_fx does not see, and takes for a constant. What an optimised part has fused joins what is around it."""
+    """`x.data` is a call that make_fx does not see, and takes for a constant. What an optimised part has fused joins what is around it,
+    and so does what is checkpointed: of ours little is kept for backward."""
     if node.op != "call_function":
         return None
     if node.target == get_data:
         return torch.detach
+    if isinstance(node.target, HigherOrderOperator) and node.target.name() in CHECKPOINTS:
+        return _body
     ours = node.target in (torch.ops.transfuse.run, torch.ops.transfuse.run.default)
     return _as_pytorch if ours and library.eager_of(node.args[1]) is not None else None
 
@@ -117,13 +127,7 @@ def _refuse_own_ways(graph_module: torch.fx.GraphModule) -> None:
 
 
 # Operators around graphs of their own whose gradient is that of the graph.
-_TRANSPARENT = (
-    "wrap",
-    "wrap_with_set_grad_enabled",
-    "wrap_with_autocast",
-    "wrap_activation_checkpoint",
-    "tag_activation_checkpoint",
-)
+_TRANSPARENT = ("wrap", "wrap_with_set_grad_enabled", "wrap_with_autocast", *CHECKPOINTS)
 
 
 class OwnGradient(Unsupported):

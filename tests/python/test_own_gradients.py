@@ -153,6 +153,20 @@ def test_functions_of_pytorchs_own_are_taken(no_fallback):
 
 
 @pytest.mark.parametrize("way", [optimized, compiled])
+def test_checkpoints_in_checkpoints_are_taken(way, no_fallback):
+    def halves(up, x):
+        inner = lambda z: checkpoint(lambda y: y.tanh() * 2, up(z), use_reentrant=False)  # noqa: E731
+        return checkpoint(inner, x, use_reentrant=False).exp()
+
+    plain = With(halves)
+    ours = way(copy.deepcopy(plain))
+    x = torch.randn(2, 3, 5, 6)
+    same(gradients(ours, x), gradients(plain, x))
+    report = transfuse.report(ours)
+    assert report.taken == 4 and report.left == 0, str(report)
+
+
+@pytest.mark.parametrize("way", [optimized, compiled])
 def test_a_version_that_was_not_tested(way, monkeypatch):
     """One warning, and every gradient is PyTorch's: what is new there may hide one that is a model's own."""
     monkeypatch.setattr(versions, "NEWEST", (2, 10))
