@@ -138,6 +138,31 @@ def test_a_forward_that_changes_the_module_is_left_to_pytorch():
     assert ours.calls == 3
 
 
+class Setting(nn.Module):
+    """It sets a number to what it was set to before."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.rate = nn.ConvTranspose1d(2, 2, 3), 0.5
+
+    def forward(self, x):
+        self.rate = 0.0
+        return self.up(x) * (1 + self.rate)
+
+
+def test_a_forward_that_sets_what_was_set_is_captured():
+    model = Setting()
+    ours = transfuse.optimize(copy.deepcopy(model), never_slower=False)
+    for size in (4, 4, 7, 7, 4, 4):
+        x = torch.rand(1, 2, size)
+        assert torch.allclose(ours(x), model(x), atol=1e-6)
+        assert ours.rate == model.rate == 0.0
+    report = transfuse.report(ours)
+    assert len(report.graphs) == 1 and not report.failures
+    ours.rate = model.rate = 0.5
+    assert torch.allclose(ours(x), model(x), atol=1e-6) and ours.rate == 0.0
+
+
 class Lazy(nn.Module):
     """What it computes once it keeps."""
 

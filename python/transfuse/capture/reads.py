@@ -198,9 +198,11 @@ class Reads:
             return value
 
         def write(owner, name, value):
-            base.__setattr__(owner, name, value)
             table = object.__getattribute__(owner, "__dict__")
-            if self.in_forward and name in table and name not in _OWN and name not in weights:
+            before = table.get(name)
+            base.__setattr__(owner, name, value)
+            stays = name in table and type(before) is type(value) and is_plain(value) and before == value
+            if self.in_forward and name in table and not stays and name not in _OWN and name not in weights:
                 self.written = f"{path}.{name}".removeprefix(".")
 
         body = {"__getattribute__": read, "__setattr__": write}
