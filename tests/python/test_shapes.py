@@ -131,6 +131,25 @@ def test_a_label_beside_an_image(no_fallback):
     assert captures(ours) == 1 and transfuse.report(ours).left == 0, str(transfuse.report(ours))
 
 
+def test_sizes_that_cannot_vary_are_fixed_for_whole_numbers_too(no_fallback):
+    """What torch.export has written on a tensor when it fails is not there when it is asked again, nor for anybody else."""
+
+    class Strict(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.up = nn.Embedding(9, 3), nn.ConvTranspose1d(3, 4, 3)
+
+        def forward(self, x):
+            if isinstance(x.shape[1], torch.SymInt):
+                raise ValueError
+            return self.up(self.table(x).transpose(1, 2)).relu()
+
+    model, x = Strict(), torch.randint(0, 9, (2, 6))
+    ours = optimized(model, (x,))
+    assert torch.allclose(ours(x), model(x), atol=1e-5) and transfuse.report(ours).taken
+    assert not vars(x)
+
+
 def test_shapes_that_a_graph_does_not_hold_for():
     class Branching(nn.Module):
         def __init__(self):

@@ -86,11 +86,15 @@ class Capture:
 
 
 def _stand_in(value):
-    """A tensor with the metadata of `value`, whatever mode it was made in. Values of floats never decide what is captured."""
-    if isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout is torch.strided:
-        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-        return made.requires_grad_(value.requires_grad)
-    return value
+    """A tensor with the metadata of `value`, whatever mode it was made in. Values of floats never decide what is captured. (Others are
+    shown by a tensor of their own as well: torch.export writes on what it is given which sizes vary, and a capture that fails leaves
+    that there.)"""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return value
+    if not value.is_floating_point():
+        return value.detach().requires_grad_(value.requires_grad)  # complex numbers may want one
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    return made.requires_grad_(value.requires_grad)
 
 
 def _dynamic_shapes(forward, module, args, kwargs):
