@@ -64,10 +64,13 @@ public:
         parallel_for(threads, (count + block - 1) / block, [&](int64_t b) {
             Scratch scratch;
             const int64_t pitch = padded(most_) + row_padding;
-            T* const staged = scratch.acquire<T>(together_ * pitch);
-            T* const result = scratch.acquire<T>(together_ * pitch);
-            T* const spare = scratch.acquire<T>(pitch);
-            for (int64_t i = 0; i < together_; ++i) std::fill_n(staged + i * pitch + most_, pitch - most_, T(0));
+            const auto zeros = [&](int64_t n) {  // whole vectors are computed, and so what stands behind a plane
+                T* const numbers = scratch.acquire<T>(n);
+                std::fill_n(numbers, n, T(0));
+                return numbers;
+            };
+            T *const staged = zeros(together_ * pitch), *const result = zeros(together_ * pitch);
+            T* const spare = zeros(pitch);
             Odometer at(tasks_, b * block);
             for (int64_t t = b * block; t < std::min(count, (b + 1) * block); ++t, at.next())
                 planes(at, staged, result, spare, pitch);
