@@ -175,6 +175,23 @@ TEST(rules_constants, fires_alone) {
                  "expand(%e) shape=[2,4,6,7]\n%c = concat(%x, %i) axis=1\n%z = conv(%c, %w)\nreturn %z");
 }
 
+// What a weight that is an input makes of parameters depends on the call: it is no image that is made with the weights.
+// Zeros leave the bias alone, on borders as well.
+TEST(rules_constants, weights_and_biases_that_are_inputs) {
+    const std::string image = "%p = param f64[1,2,5,6]\n", zeros = "%p = full() dtype=f64 shape=[2,2,5,6] value=0\n";
+    const std::string conv = "%y = conv(%p, %w) padding=[1,1]\nreturn %y",
+                      biased = "%b = input f64[3]\n%y = conv(%p, %w, %b) padding=[1,1]\nreturn %y";
+    RewriteOptions all;
+    all.heed_cost = false;
+    for (const RewriteOptions& options : {RewriteOptions{}, all}) {
+        const Graph made = graph_of(image + "%w = input f64[3,2,3,3]\n" + conv);
+        EXPECT_EQ(count(expect_exact(made, options, 6), "constant_channels"), 0);
+        expect_exact(graph_of(image + "%w = input f64[3,2,3,3]\n" + biased), options, 7);
+        expect_exact(graph_of(zeros + "%w = input f64[3,2,3,3]\n" + conv), options, 8);
+        expect_exact(graph_of(zeros + "%w = param f64[3,2,3,3]\n" + biased), options, 9);
+    }
+}
+
 // A product of 16 bits is rounded once, with all that is added to it; what depends on inputs would be added afterwards.
 TEST(rules_constants, sixteen_bits) {
     const auto fires = [](const std::string& leaf, const std::string& padding) {

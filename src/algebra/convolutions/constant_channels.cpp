@@ -65,8 +65,8 @@ ValueId constant_channels(Rewriter& r, ValueId id) {
                 (r.is(v, Op::expand) && constant_along(r, r.arg(v), r.rank(v), spatial_axes(r.rank(v)))));
     };
     // Of 16 bits what is not a bias would be added after the product was rounded.
-    const bool narrow = is_sixteen_bit(node.type.dtype);
-    const auto fixed = [&](ValueId v) { return r.is_parameter(v) && !narrow ? fixed_image(r, v) : -1; };
+    const bool narrow = is_sixteen_bit(node.type.dtype), with_weights = r.is_parameter(w) && !narrow;
+    const auto fixed = [&](ValueId v) { return r.is_parameter(v) && with_weights ? fixed_image(r, v) : -1; };
     if (std::none_of(pieces.begin(), pieces.end(), [&](ValueId v) { return constant(v) || fixed(v) >= 0; })) return -1;
     const Lattices axes = axes_of(r, id);
     if (has_long_taps(axes)) return -1;
@@ -75,7 +75,7 @@ ValueId constant_channels(Rewriter& r, ValueId id) {
 
     std::vector<ValueId> varying, weights, constants, their_weights, images, weights_of_images;
     int64_t from = 0, batch = 1;
-    bool parameters = true;
+    bool parameters = r.is_parameter(w);
     for (const ValueId piece : pieces) {
         const int64_t to = from + r.shape(piece)[1];
         if (const ValueId image = constant(piece) ? -1 : fixed(piece); image >= 0) {
@@ -122,9 +122,10 @@ ValueId constant_channels(Rewriter& r, ValueId id) {
         Sizes along(node.type.shape.size(), 1);
         along[1] = node.type.shape[1];
         const DType wider = wide(dtype);
-        if (u < 0) u = full(r, wider, along, 0);
+        const bool zero = u < 0;  // on all outputs
+        if (zero) u = full(r, wider, along, 0);
         if (bias >= 0) u = plus(r, u, reshape(r, cast(r, bias, wider), std::move(along)));
-        u = parameters ? on_outputs(r, u, *classes) : chosen_on_outputs(r, u, *classes);
+        if (!zero) u = parameters ? on_outputs(r, u, *classes) : chosen_on_outputs(r, u, *classes);
         if (image >= 0) u = plus(r, u, image);
         return expand(r, cast(r, u, dtype), node.type.shape);
     }
