@@ -193,4 +193,4 @@ def account(module: nn.Module) -> Report:
         for entry in entries:
             when = f"{'training' if entry.flags[0] else 'eval'}{', autocast' if mode[1] else ''}"
             graphs.append(graph_report(entry.cut, f"{when}, inputs {', '.join(entry.capture.inputs())}"))
-    return Report(type(module).__name__, graphs, list(dict.fromkeys(state.failures)))
+    return Report(type(module).__name__, graphs, state.reasons())

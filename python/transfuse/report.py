@@ -65,8 +65,8 @@ def explain(model: nn.Module, example_inputs, device: str | None = None) -> Expl
     args, _ = arguments(example_inputs)
     machine = device or ("cuda" if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args) else "cpu")
     state: State = optimized.__dict__["_transfuse"]
-    if state.failures:
-        raise RuntimeError(f"transfuse: {state.failures[0]}")
+    if reasons := state.reasons():
+        raise RuntimeError(f"transfuse: {reasons[0]}")
     parts, left = [], []
     for entries in state.captures.values():
         for entry in entries:

@@ -190,6 +190,16 @@ def test_what_the_first_call_keeps_is_captured_by_the_next(given):
         assert len(report.graphs) == 2 and not report.failures and report.left == 0
 
 
+def test_why_nothing_is_captured_before_the_first_call_is_told():
+    model, x = Lazy(), torch.rand(1, 2, 4)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    assert "changes attributes" in str(transfuse.report(ours))
+    with pytest.raises(RuntimeError, match="changes attributes"):
+        transfuse.explain(Lazy(), (x,))
+    ours(x), ours(x)
+    assert not transfuse.report(ours).failures
+
+
 def test_autocast_and_no_grad_inside_a_compiled_model():
     class Inside(nn.Module):
         def __init__(self):

@@ -231,7 +231,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
         entry.attributes = None if untold else attributes(module, entry.capture.reads)
         entry.ties = ties(module)
         state.captures.setdefault(loose, []).append(entry)
-        state.unsettled = False
+        state.unsettled, state.put_off = False, None
         state.traceable.append(entry)
         state.entries[key] = _bound(module, state, entry)
         return state.entries[key]
@@ -331,7 +331,9 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
         found = _find(module, state, args, kwargs, flat, spec, mode, key, (mode, _ranks(flat), spec))
         if isinstance(found, Refusal):
             _try_plainly(module, state, args, kwargs)
-            if not isinstance(found.error, Unsettled):  # which the first call settles
+            if isinstance(found.error, Unsettled):  # which the first call settles
+                state.put_off = found.reason
+            else:
                 found.remember(state)
 
 

@@ -301,6 +301,7 @@ class State:
         self.slow = False  # whether it takes too long to capture it for all sizes at once
         self.refusals = 0  # of captures, in all
         self.unsettled = False  # whether the last call that was looked at changed what the module holds
+        self.put_off: str | None = None  # why nothing could be captured before a first call
         self.closed: str | None = None  # why nothing more is captured
         self.said: set[str] = set()  # what was warned of
         self.lock = threading.RLock()
@@ -309,6 +310,10 @@ class State:
         """For the report."""
         if reason not in self.failures and len(self.failures) < MOST_TOLD:
             self.failures.append(reason)
+
+    def reasons(self) -> list[str]:
+        """Why calls are PyTorch's."""
+        return list(dict.fromkeys(self.failures)) or [reason for reason in (self.refused, self.put_off) if reason]
 
     def refuse(self, reason: str) -> None:
         """From now on every call of the module is PyTorch's."""

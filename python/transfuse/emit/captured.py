@@ -126,7 +126,7 @@ def _captured(problem: Problem, training: bool, dtype: torch.dtype, inputs: list
         warnings.simplefilter("ignore", Warned)  # what it says is an error here
         state = optimize(model, example, never_slower=False).__dict__["_transfuse"]
     if not state.captures:
-        raise ProblemError(f"{problem.path}: {next(iter(state.failures), state.refused)}")
+        raise ProblemError(f"{problem.path}: {state.reasons()[0]}")
     (entry,), *_ = state.captures.values()
     found, result = entry.capture, entry.cut
     if found.looks or any(path == PATH for path, _ in found.reads):
