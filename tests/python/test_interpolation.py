@@ -91,6 +91,21 @@ def test_nearest_neighbours_to_the_size_of_a_skip_connection(no_fallback):
     assert transfuse.report(fast).left == 1, str(transfuse.report(fast))
 
 
+@pytest.mark.parametrize("how", [{"scale_factor": (41, 3)}, {"size": (2 * 47, 9)}])
+def test_factors_for_which_pytorch_takes_the_element_before(how):
+    class Enlarged(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(2, 3, 1)
+
+        def forward(self, x):
+            return F.interpolate(self.conv(x), **how).tanh()
+
+    model, x = Enlarged(), torch.randn(1, 2, 2, 3)
+    fast = transfuse.optimize(model, (x,), never_slower=False)
+    torch.testing.assert_close(fast(x), model(x))
+
+
 def test_repeated_rows_and_columns(no_fallback):
     class Repeats(nn.Module):
         def __init__(self):

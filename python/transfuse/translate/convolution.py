@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from torch.fx import Node
 
 from transfuse.translate.table import TABLE, Cast, Unsupported, is_tensor, op, op_name, tensor, value_of
@@ -122,13 +124,24 @@ def _(t, x, output_size, factors):
     if factors is not None:
         if not all(isinstance(f, (int, float)) and f == int(f) and f >= 1 for f in factors):
             raise Unsupported(f"nearest upsampling by {factors}: whole factors are supported")
-        return t.emit("upsample", x, scale=[int(f) for f in factors])
+        return upsampled(t, x, [int(f) for f in factors])
     shape = list(tensor(x).shape)[2:]
     if not all([isinstance(n, int) for n in (*shape, *output_size)]):
         raise Unsupported("nearest upsampling by a factor that only the call tells")
     if any([o % s for s, o in zip(shape, output_size)]):
         raise Unsupported("nearest upsampling to a size that is no multiple of the input's")
-    return t.emit("upsample", x, scale=[o // s for s, o in zip(shape, output_size)])
+    return upsampled(t, x, [o // s for s, o in zip(shape, output_size)])
+
+
+def upsampled(t, x, factors):
+    for k in factors:
+        if _single(k * _single(1 / k)) < 1:  # as for 41, 47, 55, …: PyTorch takes ⌊i · 1/k⌋ in single precision
+            raise Unsupported(f"nearest upsampling by {k}, for which PyTorch takes the element before")
+    return t.emit("upsample", x, scale=factors)
+
+
+def _single(number: float) -> float:
+    return ctypes.c_float(number).value
 
 
 @op("repeat_interleave.self_int")
