@@ -163,6 +163,27 @@ def test_a_forward_that_sets_what_was_set_is_captured():
     assert torch.allclose(ours(x), model(x), atol=1e-6) and ours.rate == 0.0
 
 
+def test_what_a_forward_sets_and_never_reads_is_set():
+    class Unread(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self._rate = nn.ConvTranspose1d(2, 2, 3), 0.0
+
+        def forward(self, x):
+            self._rate = 0.0
+            return self.up(x)
+
+    model, x = Unread(), torch.rand(1, 2, 4)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    ours(x)
+    ours._rate = 0.5
+    ours(x)
+    assert ours._rate == 0.0
+    ours(x)
+    report = transfuse.report(ours)
+    assert len(report.graphs) == 1 and not report.failures
+
+
 class Lazy(nn.Module):
     """What it computes once it keeps."""
 

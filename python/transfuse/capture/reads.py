@@ -202,8 +202,12 @@ class Reads:
             before = table.get(name)
             base.__setattr__(owner, name, value)
             stays = name in table and type(before) is type(value) and is_plain(value) and before == value
-            if self.in_forward and name in table and not stays and name not in _OWN and name not in weights:
+            if not self.in_forward or name not in table or name in _OWN or name in weights:
+                return
+            if not stays:
                 self.written = f"{path}.{name}".removeprefix(".")
+            elif _worth_watching(name, value):  # a graph does not set it: it holds where it is what it would be set to
+                self.found.setdefault((path, name), snapshot(value))
 
         body = {"__getattribute__": read, "__setattr__": write}
         if not path:  # what a model's own __call__ does around forward() it does around what is captured
