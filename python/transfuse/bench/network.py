@@ -82,9 +82,10 @@ def built(
     ranks = {p.dim() for p in model.parameters()} & set(LAYOUTS)
     last = LAYOUTS[min(ranks)] if channels_last and len(ranks) == 1 else None
 
-    def moved(t: torch.Tensor) -> torch.Tensor:
-        t = t.to(device, dtype if t.is_floating_point() else None)
-        return t.contiguous(memory_format=last) if last and LAYOUTS.get(t.dim()) is last else t
+    def moved(given: torch.Tensor) -> torch.Tensor:
+        t = given.detach().to(device, dtype if given.is_floating_point() else None)
+        t = t.contiguous(memory_format=last) if last and LAYOUTS.get(t.dim()) is last else t
+        return t.requires_grad_(given.requires_grad)
 
     for part in model.modules():
         if isinstance(part, DROPOUTS):
@@ -104,8 +105,9 @@ def prepared(model: nn.Module, way: Way, inputs) -> nn.Module:
 
 
 def call_of(module: nn.Module, inputs, backward: bool, graphs: bool = False) -> Callable[[], list[torch.Tensor]]:
-    """A forward, or a training step; its results and the gradients. Random numbers are the same ones at every call."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
+    """A forward, or a training step; its results and the gradients, those of inputs that ask for one as well. Random numbers are the
+    same ones at every call."""
+    leaves = [t for t in (*module.parameters(), *accuracy.tensors(inputs)) if t.requires_grad]
 
     def call():
         torch.manual_seed(1)
@@ -116,7 +118,7 @@ def call_of(module: nn.Module, inputs, backward: bool, graphs: bool = False) -> 
             reached = [r for r in results if r.requires_grad]
             if not reached:
                 return results
-            found = torch.autograd.grad(reached, parameters, [torch.ones_like(r) for r in reached], allow_unused=True)
+            found = torch.autograd.grad(reached, leaves, [torch.ones_like(r) for r in reached], allow_unused=True)
         return [r.detach() for r in results] + [g for g in found if g is not None]
 
     return call
