@@ -106,12 +106,16 @@ void CorrelateWriter::load(const Seen& seen, const Operand& operand, const std::
     emitter_.open("if (" + seen.inside + " && " + w + " < " + integer(operand.is_x ? row_.in : row_.out) + ")");
     index[0] = {seen.image}, index[rank - 1] = {w};
     for (size_t i = 0; i < shape_.outer.size(); ++i) index[i + 2] = {seen.outer[i]};
+    // Found anew for every position: kept for all of them, the channels' addresses would take the registers of what is
+    // on its way.
+    const std::string first = body_.fresh("first");
+    body_.line({"int ", first, " = ", plus(times(operand.channel_tile, number(operand.tile)), warp), ";"});
+    body_.line({"asm volatile(\"\" : \"+r\"(", first, "));"});
     body_.line("#pragma unroll");
     emitter_.open("for (int j = 0; j < " + number(loads(operand)) + "; ++j)");
-    const std::string channel =
-        let(plus(times(operand.channel_tile, number(operand.tile)), warp) + " + j * " + number(shape_.loading_warps()),
-            "channel");
-    emitter_.open("if (" + channel + " < " + number(operand.channels) + ")");
+    const std::string channel = let(first + " + j * " + number(shape_.loading_warps()), "channel");
+    const bool whole = operand.channels % operand.tile == 0 && operand.tile % shape_.loading_warps() == 0;
+    emitter_.open(whole ? "" : "if (" + channel + " < " + number(operand.channels) + ")");
     index[1] = {let(plus(times(group_, number(operand.channels)), channel), "c")};
     body_.line(into + "[j] = (float)" + emitter_.value(operand.value, index).text[0] + ";");
     for (int open = 0; open < 4; ++open) emitter_.close();
