@@ -165,9 +165,10 @@ inline constexpr int64_t most_maps = 24;  // of results and of tensors that come
 // Operations that a reduction along rows takes as long as, of each value: 268 M outputs in rows of 64 took 0.84 ms with
 // a layer norm, 1.45 with a gelu behind it.
 inline constexpr int row_reduced = 6;
-inline constexpr int most_table_entries = 2048;     // of values per channel, or per image and channel, in shared memory
-inline constexpr int64_t many_pixels = 256;         // of an image: its values per channel are worth a table
-inline constexpr int64_t enough_packers = 1 << 16;  // threads that pack weights: more tiles take one another's turn
+inline constexpr int most_table_entries = 2048;  // of values per channel, or per image and channel, in shared memory
+inline constexpr int64_t many_pixels = 256;      // of an image: its values per channel are worth a table
+// Threads that pack neighbours in memory: of a warp's loads each meets so many fewer lines, of its stores so many more.
+inline constexpr int64_t packing_neighbours = 8;
 
 // Of a product's channels in, in slices.
 inline constexpr double worth_slicing = 6e-6;  // seconds: of less, to begin twice takes what slices could gain

@@ -1,7 +1,6 @@
 #include "cuda/dense/write/pack.h"
 
-#include <algorithm>
-
+#include "algebra/lattice/integer.h"
 #include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/write/constants.h"
 #include "cuda/dense/write/strict.h"
@@ -12,24 +11,18 @@ namespace transfuse::cuda {
 
 namespace {
 
-// Tiles that a thread takes one after another, where there are threads enough: taps of one channel are neighbours in
-// memory, and come with the first of them.
-int64_t tiles_of_a_thread(int64_t vectors, const Schedule& s) {
-    return std::clamp<int64_t>(vectors / figures::enough_packers, 1, static_cast<int64_t>(s.tiles.size()));
-}
-
+// A vector is 16 bytes: the channels of one row of a K half.
 int64_t vectors_of(const Problem& problem, const Config& config, const Schedule& s) {
     return packed_bytes(config, s) / problem.terms() / 16;
 }
 
-// Those of all tiles but one a thread takes.
+// A thread packs one vector. Neighbours take the same row of tiles, K halves and steps that follow each other, which
+// are neighbours in memory: taps of one channel, then channels. Further threads take further rows, whose vectors are
+// neighbours where they are packed.
 int64_t threads_of(const Problem& problem, const Config& config, const Schedule& s) {
-    const auto tiles = static_cast<int64_t>(s.tiles.size());
-    const int64_t vectors = vectors_of(problem, config, s), each = tiles_of_a_thread(vectors, s);
-    return vectors / tiles * ((tiles + each - 1) / each);
+    return round_up(vectors_of(problem, config, s) / s.operand_rows, figures::packing_neighbours) * s.operand_rows;
 }
 
-// One thread: 16-byte vectors, one row's channels of one K half, of some tiles.
 class Packer {
 public:
     Packer(Emitter& emitter, const Problem& problem, const Config& config, const Schedule& s)
@@ -45,37 +38,34 @@ public:
         const std::string pointer = emitter_.parameters().pointer(to, "unsigned char", false);
         constants();
         place(block);
-        emitter_.open("if (at < " + num(threads_of(problem_, config_, s_)) + ")");
-        emitter_.open("for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++)");
+        emitter_.open("if (part < PARTS)");
         body_.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
                    num(s_.blocks_per_tile) + " + " + block_of + "[tile]) * " + rows_ + " + within;");
         values(weight, spatial);
         store(pointer + " + ((long long)(part * KSTEPS + step) * TILES + tile) * " + num(s_.tile_bytes) +
               " + (half * " + rows_ + " + row) * 16");
         emitter_.close();
-        emitter_.close();
     }
 
 private:
     void constants() {
-        const auto tiles = static_cast<int64_t>(s_.tiles.size());
-        const int64_t each = tiles_of_a_thread(vectors_of(problem_, config_, s_), s_);
         body_.line("// Operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(problem_.lanes()) +
                    " channels].");
-        body_.line("constexpr int TILES = " + num(tiles) + ", EACH = " + num(each) +
-                   ", PARTS_OF_TILES = " + num((tiles + each - 1) / each) + ", KSTEPS = " + num(s_.k_steps(config_)) +
-                   ", LANES = " + num(problem_.lanes()) + ", CIN = " + num(problem_.cin) +
-                   ", COUT = " + num(problem_.cout) + ";");
+        body_.line("constexpr int PARTS = " + num(s_.fixed) + ", TILES = " + num(s_.tiles.size()) +
+                   ", KSTEPS = " + num(s_.k_steps(config_)) + ", LANES = " + num(problem_.lanes()) +
+                   ", CIN = " + num(problem_.cin) + ", COUT = " + num(problem_.cout) + ";");
         body_.line("constexpr int SEGMENTS = " + num(s_.segments) + ", MGROUPS = " + num(s_.m_groups) + ";");
     }
 
     // Which row of which tiles, and which segment it is in.
     void place(const std::string& block) {
         body_.line("const int at = " + block + " * 256 + threadIdx.x;");
-        const std::string both = num(2 * s_.operand_rows);  // K halves of a tile
-        body_.line("const int row = at % " + rows_ + ", half = at / " + rows_ + " % 2, tiles = at / " + both +
-                   " % PARTS_OF_TILES, step = at / (" + both + " * PARTS_OF_TILES) % KSTEPS, part = at / (" + both +
-                   " * PARTS_OF_TILES * KSTEPS);");
+        const std::string neighbours = num(figures::packing_neighbours);
+        body_.line("const int row = at / " + neighbours + " % " + rows_ + ", turn = at / (" + neighbours + " * " +
+                   rows_ + ") * " + neighbours + " + at % " + neighbours + ";");
+        body_.line(
+            "const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / "
+            "(2 * TILES * KSTEPS);");
         // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
         if (s_.interleaved)
             body_.line(
