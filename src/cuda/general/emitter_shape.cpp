@@ -3,6 +3,7 @@
 
 #include "cuda/general/emitter.h"
 #include "cuda/general/figures.h"
+#include "cuda/general/pull_terms.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -213,22 +214,9 @@ Lanes Emitter::taps(ValueId id, const Index& index) {
     const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
     const ValueId source = node.args[0];
     const int64_t rows = node.attributes.integer(Key::rows), K = graph_[source].type.shape[axis];
-    const std::vector<double>& matrix = node.attributes.numbers(Key::matrix);
-    std::vector<int64_t> column(static_cast<size_t>(rows), 0);
-    std::vector<double> factor(static_cast<size_t>(rows), 0);
-    bool selects = K > 0;
-    for (int64_t r = 0; r < rows; ++r) {
-        int entries = 0;
-        for (int64_t k = 0; k < K; ++k)
-            if (matrix[static_cast<size_t>(r * K + k)] != 0) {
-                ++entries;
-                column[static_cast<size_t>(r)] = k,
-                factor[static_cast<size_t>(r)] = matrix[static_cast<size_t>(r * K + k)];
-            }
-        if (entries > 1) selects = false;
-    }
+    const std::optional<Selection> selection = selection_of(node, K);
     const size_t lanes = has_vector(index) ? static_cast<size_t>(vector_) : 1;
-    if (!selects) {
+    if (!selection) {
         // Written out while that stays short: all loads are then in flight together.
         int64_t terms = 1;
         for (ValueId v = id; graph_[v].op == Op::taps && !places_.contains(v); v = graph_[v].args[0])
@@ -236,6 +224,7 @@ Lanes Emitter::taps(ValueId id, const Index& index) {
         if (terms <= figures::most_unrolled && rows <= figures::most_unrolled_rows) return unrolled_taps(id, index);
         return serial(taps_fold(id, index), wide_ || node.type.dtype == DType::f64, lanes);
     }
+    const auto& [column, factor] = *selection;
     Index at = index;
     const std::string row = index[axis].text;
     bool same = true, mirrored = true, ones = true;

@@ -11,6 +11,7 @@ inline constexpr double exponential = 8;     // additions that one term of a log
 inline constexpr double long_thread = 256;   // terms added by one thread that take longer than a barrier
 inline constexpr double least_slices = 32;   // threads that share the terms of a fold
 inline constexpr double often = 1.5;         // evaluations of an element: what is asked for more often is kept
+inline constexpr int64_t few_slots = 2;      // more take longer to read than their sums to store
 inline constexpr int64_t slots_at_once = 8;  // loaded by a thread before the first is added
 inline constexpr int64_t least_vector_terms = 1024;  // of a fold whose lanes lie along its innermost loop
 inline constexpr int64_t terms_of_a_warp = 2048;     // more are shared by a block

@@ -59,6 +59,9 @@ private:
                                 (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(graph_, v));
             if (shared) folds_.insert(v);
         }
+        // Who reads a sink here would make it again.
+        const double readers = sinks_.contains(v) ? evaluations_[at] - elements : 0;
+        if (readers > 0 && readers * loads_of(v) > 1 << 20) keep = true;
         if (keep) result_.kept.insert(v);
         if (placed) return;
         const bool once = keep || (sinks_.contains(v) && !is_extra(v));
@@ -73,6 +76,15 @@ private:
             evaluations_[arg] += times * (bias ? 1 : terms);
             in_turn_[arg] = std::max(in_turn_[arg], turns);
         }
+    }
+
+    // How many elements are read for one of the value, if nothing between is kept.
+    double loads_of(ValueId v) {
+        if (const auto known = loads_.find(v); known != loads_.end()) return known->second;
+        double of_a_term = 0;
+        if (!places_.contains(v))
+            for (const ValueId arg : graph_[v].args) of_a_term += loads_of(arg);
+        return loads_[v] = static_cast<double>(terms_of(graph_, v, places_)) * std::max(1.0, of_a_term);
     }
 
     // What a sink is made of.
@@ -192,6 +204,7 @@ private:
     std::vector<bool> needed_;
     std::vector<std::vector<ValueId>> consumers_;
     std::set<ValueId> folds_;
+    std::map<ValueId, double> loads_;
     Keeping result_;
 };
 

@@ -1,5 +1,8 @@
-// How many terms an element of a value takes, and how threads may share them.
+// How many terms an element of a value takes, where they lie, and how threads may share them.
 #pragma once
+
+#include <optional>
+#include <vector>
 
 #include "cuda/general/pull.h"
 
@@ -7,12 +10,21 @@ namespace transfuse::cuda {
 
 // An op whose elements are elements of its operand.
 bool is_view(Op op);
+// Of taps of which every row has one entry at most: its column, and the factor there.
+struct Selection {
+    std::vector<int64_t> column;
+    std::vector<double> factor;
+};
+std::optional<Selection> selection_of(const Node& taps, int64_t columns);
 // How many terms one element of the value takes: 1 for pointwise and shape ops.
 int64_t terms_of(const Graph& graph, ValueId id, const Places& places);
 // Whether a group of threads can share the terms of one element.
 bool can_be_shared(const Graph& graph, ValueId id, const Places& places);
 // Whether a reduction takes the last axis along: its terms are neighbours.
 bool reduces_last(const Graph& graph, ValueId id);
+// How far apart neighbours along each axis of a value lie in the slots it is made of, element by element; nullopt: of
+// none, or of few slots.
+std::optional<Sizes> strides_in_slots(const Graph& graph, ValueId id, const Places& places);
 // Blocks per output block, so that a reduction to few elements fills the device.
 int64_t splits_of(const PullRequest& request, ValueId fold);
 

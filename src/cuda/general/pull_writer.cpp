@@ -4,6 +4,7 @@
 
 #include "algebra/lattice/integer.h"
 #include "cuda/general/figures.h"
+#include "cuda/general/pull_terms.h"
 #include "cuda/general/whole_source.h"
 
 namespace transfuse::cuda {
@@ -105,8 +106,11 @@ bool PullWriter::vectorises(ValueId v, const Places& places, int depth) const {
 PullWriter::Shape PullWriter::shape_of(const Job& job, const Places& places) const {
     Shape shape;
     const Sizes& extents = graph_[job.root].type.shape;
-    shape.order = job.destinations.empty() ? memory_order(extents, contiguous_strides(extents))
-                                           : memory_order(extents, job.destinations[0].strides);
+    // Neighbours read neighbours where reading takes longest, else they write them.
+    const auto slots = job.splits == 1 ? strides_in_slots(graph_, job.root, places) : std::nullopt;
+    shape.order = memory_order(extents, slots                      ? *slots
+                                        : job.destinations.empty() ? contiguous_strides(extents)
+                                                                   : job.destinations[0].strides);
     if (job.fold < 0) {
         shape.vector = element_vector(job, shape.order, places);
     } else if (job.rows) {
