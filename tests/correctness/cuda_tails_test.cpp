@@ -13,21 +13,24 @@ HostCase many_blocks(const std::string& body, bool portable) {
     return make(graph, std::move(leaves), false, true, target);
 }
 
-const std::string product = "%x = input f32[3,4,24,16]  %w = param f32[4,72,1,1]  %g = param f32[72]  %h = param f32[72]  "
-                            "%y = conv_transpose(%x, %w)  %t = tanh(%y)  ";
+const std::string product =
+    "%x = input f32[3,4,24,16]  %w = param f32[4,72,1,1]  %g = param f32[72]  %h = param f32[72]  "
+    "%y = conv_transpose(%x, %w)  %t = tanh(%y)  ";
 
 // One launch behind the product, whatever is stored of a variance and of the mean beside it: of all images, of each,
 // with axes of one element and without, of channels too; a variance alone; what both a mean and a variance give.
 TEST(CudaTails, FinishStatisticsInOneLaunch) {
     std::vector<HostCase> cases;
     for (const char* statistics :
-         {"%m = mean(%t) dims=[0,2,3]  %v = var(%t) dims=[0,2,3] correction=0  %u = mul(%v, 1.01)  %e = add(%v, 1e-05)  "
+         {"%m = mean(%t) dims=[0,2,3]  %v = var(%t) dims=[0,2,3] correction=0  %u = mul(%v, 1.01)  %e = add(%v, 1e-05) "
+          " "
           "%r = rsqrt(%e)  %s = mul(%r, %g)  return %m, %u, %s",
           "%m = mean(%t) dims=[2,3]  %v = var(%t) dims=[2,3] correction=1  %e = add(%v, 1e-05)  %r = rsqrt(%e)  "
           "%s = mul(%r, %g)  %k = mul(%m, %s)  %b = sub(%h, %k)  return %s, %b",
           "%m = mean(%t) dims=[0,2,3] keepdim=1  %v = var(%t) dims=[0,2,3] correction=0 keepdim=1  %r = sqrt(%v)  "
           "%q = reshape(%r) shape=[72]  %s = mul(%q, %g)  %k = add(%m, %r)  return %v, %s, %k",
-          "%m = mean(%t) dims=[1,2,3]  %v = var(%t) dims=[1,2,3] correction=0  %r = sqrt(%v)  %k = add(%m, %r)  return %r, %k",
+          "%m = mean(%t) dims=[1,2,3]  %v = var(%t) dims=[1,2,3] correction=0  %r = sqrt(%v)  %k = add(%m, %r)  return "
+          "%r, %k",
           "%v = var(%t) dims=[0,1,2,3] correction=1  %r = sqrt(%v)  return %v, %r"})
         for (bool portable : {false, true}) {
             if (portable && cases.size() > 1) continue;
@@ -49,7 +52,8 @@ TEST(CudaTails, ManyStatisticsFitSharedMemory) {
         std::string body = product, sum;
         for (int k = 0; k < count; ++k) {
             const std::string n = std::to_string(k);
-            body += "%t" + n + " = " + functions[k] + "(%y)  %v" + n + " = var(%t" + n + ") dims=[0,2,3] correction=0  ";
+            body +=
+                "%t" + n + " = " + functions[k] + "(%y)  %v" + n + " = var(%t" + n + ") dims=[0,2,3] correction=0  ";
             body += k == 0 ? "%s0 = sqrt(%v0)  " : "%s" + n + " = add(%s" + std::to_string(k - 1) + ", %v" + n + ")  ";
         }
         const HostCase c = many_blocks(body + "return %s" + std::to_string(count - 1), false);
@@ -66,14 +70,28 @@ TEST(CudaTails, ManyStatisticsFitSharedMemory) {
 
 // A value that readers take by channel is no element of each image's statistics: it is made before.
 TEST(CudaTails, StatisticsOfOtherElementsComeBefore) {
-    check({many_blocks(product + "%v = var(%t) dims=[2,3] correction=0  %c = var(%t) dims=[0,2,3] correction=0  %k = div(%v, %c)  return %k, %v", false)},
+    check({many_blocks(product + "%v = var(%t) dims=[2,3] correction=0  %c = var(%t) dims=[0,2,3] correction=0  %k = "
+                                 "div(%v, %c)  return %k, %v",
+                       false)},
           3e-6);
+}
+
+// Sums in slots that are a result and that a thousand others read: they are added up once, in a launch before.
+TEST(CudaTails, WhatIsStoredAndReadIsNotMadeAgain) {
+    const std::string sums =
+        "%x = input f32[3,16,24,20]  %g = input f32[3,8,24,20]  %k = param f32[8,1024]  %z = correlate(%x, %g) "
+        "offset=[1,1] taps=[3,3]  %p = permute(%z) order=[0,1,3,4,2]  %q = reshape(%p) shape=[144,8,1]  ";
+    const HostCase alone = many_blocks(sums + "return %q", false);
+    const HostCase read = many_blocks(sums + "%m = mul(%q, %k)  %r = sum(%m) dims=[1]  return %q, %r", false);
+    EXPECT_EQ(read.assembly.launches.size(), alone.assembly.launches.size() + 1);
+    check({alone, read}, 2e-6);
 }
 
 // Far from zero, and with an image whose mean is no one else's: slots about pivots that lie apart.
 TEST(CudaTails, VariancesFarFromZero) {
     const std::string far =
-        "%x = input f32[3,4,24,16]  %w = param f32[4,72,1,1]  %m = input f32[3,1,1,1]  %y = conv_transpose(%x, %w)  %d = "
+        "%x = input f32[3,4,24,16]  %w = param f32[4,72,1,1]  %m = input f32[3,1,1,1]  %y = conv_transpose(%x, %w)  %d "
+        "= "
         "add(%y, %m)  %t = abs(%d)  %v = var(%t) dims=[0,2,3] correction=0  %s = sqrt(%v)  return %v, %s";
     const Graph graph = graph_of(far);
     std::vector<HostCase> cases;
