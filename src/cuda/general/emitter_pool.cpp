@@ -1,7 +1,7 @@
 // Folds of pools and of their gradients.
 #include <algorithm>
-#include <limits>
 
+#include "algebra/lattice/integer.h"
 #include "cuda/general/emitter.h"
 #include "transfuse/error.h"
 
@@ -11,6 +11,9 @@ namespace {
 
 struct Window {
     int64_t kernel, stride, padding, dilation;
+
+    // Windows that contain an element: none more, where their elements follow each other.
+    int64_t overlapping() const { return dilation == 1 ? ceil_div(kernel, stride) : kernel; }
 };
 
 std::vector<Window> windows(const Node& node) {
@@ -71,7 +74,8 @@ struct PoolGradient {
         std::vector<Fold::Loop> loops;
         for (size_t i = 0; i < axes; ++i) {
             const int64_t I = graph[id].type.shape[first + i], O = graph[g].type.shape[first + i];
-            loops.push_back(adaptive ? Fold::Loop{(O + I - 1) / I + 1, true} : Fold::Loop{pool[i].kernel, false});
+            loops.push_back(adaptive ? Fold::Loop{(O + I - 1) / I + 1, true}
+                                     : Fold::Loop{pool[i].overlapping(), false});
         }
         return loops;
     }
@@ -93,12 +97,19 @@ struct PoolGradient {
                 continue;
             }
             const Window& along = pool[i];
-            const std::string reach =
-                emitter.let_index(minus(plus(at, number(along.padding)), times(loop[i].text, number(along.dilation))))
-                    .text;
-            o[i] = emitter.let_index("(" + reach + " / " + number(along.stride) + ")").text;
-            tests.push_back(reach + " >= 0");
-            if (along.stride > 1) tests.push_back(reach + " % " + number(along.stride) + " == 0");
+            const std::string padded = emitter.let_index(plus(at, number(along.padding))).text;
+            if (along.dilation == 1) {  // the last window that begins before, and those in front of it
+                o[i] = emitter.let_index(minus("(" + padded + " / " + number(along.stride) + ")", loop[i].text)).text;
+                if (along.overlapping() > 1) tests.push_back(o[i] + " >= 0");
+                if (along.kernel % along.stride != 0)
+                    tests.push_back(minus(padded, times(o[i], number(along.stride))) + " < " + number(along.kernel));
+            } else {
+                const std::string reach =
+                    emitter.let_index(minus(padded, times(loop[i].text, number(along.dilation)))).text;
+                o[i] = emitter.let_index("(" + reach + " / " + number(along.stride) + ")").text;
+                tests.push_back(reach + " >= 0");
+                if (along.stride > 1) tests.push_back(reach + " % " + number(along.stride) + " == 0");
+            }
             tests.push_back(o[i] + " < " + O);
         }
         return conjunction(tests);
@@ -121,38 +132,44 @@ struct PoolGradient {
         return {{grad.text[0] + " / (" + std::string(real_name(grad.real)) + ")" + count}, {}, grad.real};
     }
 
-    // Goes through the window again: the name of whether i is its first maximum in row-major order, a NaN taking
-    // everything after it as PyTorch's does.
+    // The name of whether i is the window's first maximum in row-major order, or its last NaN, which PyTorch takes for
+    // one: every other element of the window says whether it stands back.
     std::string is_first_maximum() const {
         Body& body = emitter.body();
-        const std::string best = body.fresh("best"), where = body.fresh("at"), self = body.fresh("self");
-        body.line({real_name(real), " ", best, " = ", literal(-std::numeric_limits<double>::infinity(), real), ";"});
-        body.line({"long long ", where, " = -1;"});
+        const std::string own = emitter.let(real_name(real), emitter.value(x, index).text[0], "own"),
+                          wins = body.fresh("wins");
+        body.line({"bool ", wins, " = true;"});
         Index inner = index;
         std::vector<std::string> bounds;
-        std::string linear = "0", own = "0";
+        std::string before = "false", after = "false";
+        for (size_t i = axes; i-- > 0;) inner[first + i] = {body.fresh("i")};
         for (size_t i = 0; i < axes; ++i) {
-            const std::string k = body.fresh("k");
-            Coordinate& here = inner[first + i];
+            const std::string &here = inner[first + i].text, k = body.fresh("k");
             if (adaptive) {
-                emitter.open({"for (tf_index ", k, " = ", from[i], "; ", k, " < ", to[i], "; ++", k, ")"});
-                here = {k};
-            } else {
-                emitter.open({"for (tf_index ", k, " = 0; ", k, " < ", number(pool[i].kernel), "; ++", k, ")"});
-                here = emitter.let_index(plus(minus(times(o[i], number(pool[i].stride)), number(pool[i].padding)),
-                                              times(k, number(pool[i].dilation))));
-                bounds.push_back(here.text + " >= 0 && " + here.text + " < " + extents[i]);
+                emitter.open({"for (tf_index ", here, " = ", from[i], "; ", here, " < ", to[i], "; ++", here, ")"});
+                continue;
             }
-            linear = "(" + linear + " * (long long)" + extents[i] + " + " + here.text + ")";
-            own = "(" + own + " * (long long)" + extents[i] + " + " + index[first + i].text + ")";
+            body.line("#pragma unroll");
+            emitter.open({"for (tf_index ", k, " = 0; ", k, " < ", number(pool[i].kernel), "; ++", k, ")"});
+            const std::string begin = minus(times(o[i], number(pool[i].stride)), number(pool[i].padding));
+            body.let("tf_index", here, {plus(begin, times(k, number(pool[i].dilation)))});
+            if (pool[i].padding > 0) bounds.push_back(here + " >= 0");
+            bounds.push_back(here + " < " + extents[i]);
+        }
+        for (size_t i = axes; i-- > 0;) {
+            const std::string &here = inner[first + i].text, &self = index[first + i].text;
+            const auto further = [&](const char* than, const std::string& inside) {
+                return "(" + here + than + self + " || (" + here + " == " + self + " && " + inside + "))";
+            };
+            before = further(" < ", before), after = further(" > ", after);
         }
         emitter.open({"if (", conjunction(bounds), ")"});
         const std::string v = emitter.value(x, inner).text[0];
-        body.line({"if (", where, " < 0 || ", v, " > ", best, " || ", v, " != ", v, ") { ", best, " = ", v, "; ", where,
-                   " = ", linear, "; }"});
+        body.line({"if (", before, ") ", wins, " = ", wins, " && (", v, " < ", own, " || ", own, " != ", own, ");"});
+        body.line({"if (", after, ") ", wins, " = ", wins, " && (", v, " <= ", own, " || (", own, " != ", own, " && ",
+                   v, " == ", v, "));"});
         for (size_t i = 0; i <= axes; ++i) emitter.close();
-        body.line({"const bool ", self, " = ", where, " == ", own, ";"});
-        return self;
+        return wins;
     }
 };
 
