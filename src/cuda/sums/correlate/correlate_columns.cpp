@@ -134,10 +134,12 @@ private:
 
     void load_many(Index index, const std::vector<std::string>& at) {
         for (size_t i = 0; i < axes_.size(); ++i) index[i + 2] = {at[i]};
+        const std::string first = unhoisted(plus(first_row_, warp_));
         body_.line("#pragma unroll");
         emitter_.open("for (int j = 0; j < " + number(shape_.rows / 8) + "; ++j)");
-        const std::string channel = let(plus(first_row_, warp_) + " + j * 8", "channel");
-        emitter_.open("if (" + channel + " < " + number(many_channels()) + ")");
+        const std::string channel = let(first + " + j * 8", "channel");
+        const bool whole = many_channels() % shape_.rows == 0;
+        emitter_.open(whole ? "" : "if (" + channel + " < " + number(many_channels()) + ")");
         index[1] = {let(plus(times(group_, number(many_channels())), channel), "c")};
         body_.line("next_many[j] = (float)" + emitter_.value(many(), index).text[0] + ";");
         emitter_.close();

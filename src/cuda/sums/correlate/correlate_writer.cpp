@@ -96,6 +96,13 @@ void CorrelateWriter::find(const Seen& seen, const Operand& operand, const std::
     emitter_.close();
 }
 
+std::string CorrelateWriter::unhoisted(const std::string& number) {
+    const std::string name = body_.fresh("first");
+    body_.line({"int ", name, " = ", number, ";"});
+    body_.line({"asm volatile(\"\" : \"+r\"(", name, "));"});
+    return name;
+}
+
 void CorrelateWriter::load(const Seen& seen, const Operand& operand, const std::string& residue,
                            const std::string& into, const std::string& warp) {
     body_.line("for (int j = 0; j < " + number(loads(operand)) + "; ++j) " + into + "[j] = 0.0f;");
@@ -106,11 +113,7 @@ void CorrelateWriter::load(const Seen& seen, const Operand& operand, const std::
     emitter_.open("if (" + seen.inside + " && " + w + " < " + integer(operand.is_x ? row_.in : row_.out) + ")");
     index[0] = {seen.image}, index[rank - 1] = {w};
     for (size_t i = 0; i < shape_.outer.size(); ++i) index[i + 2] = {seen.outer[i]};
-    // Found anew for every position: kept for all of them, the channels' addresses would take the registers of what is
-    // on its way.
-    const std::string first = body_.fresh("first");
-    body_.line({"int ", first, " = ", plus(times(operand.channel_tile, number(operand.tile)), warp), ";"});
-    body_.line({"asm volatile(\"\" : \"+r\"(", first, "));"});
+    const std::string first = unhoisted(plus(times(operand.channel_tile, number(operand.tile)), warp));
     body_.line("#pragma unroll");
     emitter_.open("for (int j = 0; j < " + number(loads(operand)) + "; ++j)");
     const std::string channel = let(first + " + j * " + number(shape_.loading_warps()), "channel");

@@ -67,6 +67,9 @@ protected:
     };
     Seen declare(const std::string& prefix);
     void find(const Seen& seen, const Operand& operand, const std::string& at);
+    // A number that the compiler must take as new each time. Addresses of channels it would compute once, for all
+    // positions, and they take the registers of what is on its way.
+    std::string unhoisted(const std::string& number);
     // The operand there, those channels of the tile that warp `warp` of the loading ones has; zero between and behind
     // rows.
     void load(const Seen& seen, const Operand& operand, const std::string& residue, const std::string& into,
