@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--processor-time", action="store_true", help="on CPUs: what all threads take, on machines that others use, too"
     )
+    p.add_argument("--once", action="store_true", help="one process a way: no second one for its first result")
     p.add_argument("--limit", type=float, default=300, help="a process is given up after this many seconds")
     p.add_argument("--parallel", type=int, default=1, help="processes side by side; each is timed alone")
     p.add_argument(
@@ -100,7 +101,7 @@ def _measured(name: str, way: str, device: str, options, folder: Path) -> dict:
             "backward": options.backward, "seconds": options.seconds, "processor_time": options.processor_time,
             "lock": str(folder / "lock")}  # fmt: skip
     found = _process(told, here, options.limit)
-    if way != "eager" and "failed" not in found and "skipped" not in found:
+    if way != "eager" and not options.once and "failed" not in found and "skipped" not in found:
         again = _process(told | {"seconds": 0.0}, here, options.limit)
         found["second_process_s"] = again.get("first_s")
     return found
