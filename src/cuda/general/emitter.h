@@ -90,6 +90,8 @@ public:
     void remember(ValueId id, const Index& index, const Lanes& lanes);
     // The index at which evaluating `from` pulls `to`, through pointwise and shape ops; nullopt where it does not.
     std::optional<Index> walk(ValueId from, const Index& index, ValueId to);
+    // How far apart neighbours along each axis of a value lie in the tensor that it is, element by element.
+    std::optional<Sizes> strides_in_memory(ValueId id) const;
     // The value as a fold; nullopt where it is none (pointwise, shape).
     std::optional<Fold> fold(ValueId id, const Index& index);
 

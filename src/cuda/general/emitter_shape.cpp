@@ -208,6 +208,10 @@ Lanes Emitter::unrolled_taps(ValueId id, const Index& index) {
     return result;
 }
 
+std::optional<Sizes> Emitter::strides_in_memory(ValueId id) const {
+    return cuda::strides_in_memory(graph_, id, places_, 0);
+}
+
 // w'[k'] = Σ_k matrix[k', k]·w[k]. Where every row has at most one entry, that is a selection with a factor.
 Lanes Emitter::taps(ValueId id, const Index& index) {
     const Node& node = graph_[id];

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
-#include "cuda/general/figures.h"
 #include "graph/interpolation.h"
 
 namespace transfuse::cuda {
@@ -100,21 +99,21 @@ Sizes reshaped_strides(const Sizes& from, const Sizes& strides, const Sizes& to)
 
 }  // namespace
 
-std::optional<Sizes> strides_in_slots(const Graph& graph, ValueId id, const Places& places) {
+std::optional<Sizes> strides_in_memory(const Graph& graph, ValueId id, const Places& places, int64_t slots) {
     const Node& node = graph[id];
     if (const auto place = places.find(id); place != places.end()) {
         const auto& partials = place->second.partials;
-        return partials && partials->slots > figures::few_slots ? std::optional(place->second.strides) : std::nullopt;
+        return (partials ? partials->slots : 1) > slots ? std::optional(place->second.strides) : std::nullopt;
     }
     if (is_pointwise(node.op)) {
         for (ValueId arg : node.args)
             if (graph[arg].type.shape == node.type.shape)
-                if (auto found = strides_in_slots(graph, arg, places)) return found;
+                if (auto found = strides_in_memory(graph, arg, places, slots)) return found;
         return std::nullopt;
     }
     if (!is_view(node.op) || numel(node.type.shape) == 0) return std::nullopt;
     const Sizes& from = graph[node.args[0]].type.shape;
-    auto strides = strides_in_slots(graph, node.args[0], places);
+    auto strides = strides_in_memory(graph, node.args[0], places, slots);
     if (!strides) return std::nullopt;
     if (node.op == Op::reshape) return reshaped_strides(from, *strides, node.type.shape);
     if (node.op == Op::permute) {

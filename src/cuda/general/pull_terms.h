@@ -22,9 +22,9 @@ int64_t terms_of(const Graph& graph, ValueId id, const Places& places);
 bool can_be_shared(const Graph& graph, ValueId id, const Places& places);
 // Whether a reduction takes the last axis along: its terms are neighbours.
 bool reduces_last(const Graph& graph, ValueId id);
-// How far apart neighbours along each axis of a value lie in the slots it is made of, element by element; nullopt: of
-// none, or of few slots.
-std::optional<Sizes> strides_in_slots(const Graph& graph, ValueId id, const Places& places);
+// How far apart neighbours along each axis of a value lie in what it is made of, element by element, if that lies in
+// more than so many slots; nullopt: it does not, or is made of nothing in memory.
+std::optional<Sizes> strides_in_memory(const Graph& graph, ValueId id, const Places& places, int64_t slots);
 // Blocks per output block, so that a reduction to few elements fills the device.
 int64_t splits_of(const PullRequest& request, ValueId fold);
 

@@ -107,7 +107,7 @@ PullWriter::Shape PullWriter::shape_of(const Job& job, const Places& places) con
     Shape shape;
     const Sizes& extents = graph_[job.root].type.shape;
     // Neighbours read neighbours where reading takes longest, else they write them.
-    const auto slots = job.splits == 1 ? strides_in_slots(graph_, job.root, places) : std::nullopt;
+    const auto slots = job.splits == 1 ? strides_in_memory(graph_, job.root, places, figures::few_slots) : std::nullopt;
     shape.order = memory_order(extents, slots                      ? *slots
                                         : job.destinations.empty() ? contiguous_strides(extents)
                                                                    : job.destinations[0].strides);

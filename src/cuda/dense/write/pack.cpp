@@ -1,5 +1,7 @@
 #include "cuda/dense/write/pack.h"
 
+#include <cstdlib>
+
 #include "algebra/lattice/integer.h"
 #include "cuda/dense/schedule/figures.h"
 #include "cuda/dense/write/constants.h"
@@ -16,9 +18,9 @@ int64_t vectors_of(const Problem& problem, const Config& config, const Schedule&
     return packed_bytes(config, s) / problem.terms() / 16;
 }
 
-// A thread packs one vector. Neighbours take the same row of tiles, K halves and steps that follow each other, which
-// are neighbours in memory: taps of one channel, then channels. Further threads take further rows, whose vectors are
-// neighbours where they are packed.
+// A thread packs one vector. Neighbours take the same row of tiles, K halves and steps that follow each other: taps of
+// one channel, then channels, or the other way round, as they are neighbours in memory. Further threads take further
+// rows, whose vectors are neighbours where they are packed.
 int64_t threads_of(const Problem& problem, const Config& config, const Schedule& s) {
     return round_up(vectors_of(problem, config, s) / s.operand_rows, figures::packing_neighbours) * s.operand_rows;
 }
@@ -37,7 +39,8 @@ public:
         const std::string tap_of = emitter_.integer_table(taps), block_of = emitter_.integer_table(blocks);
         const std::string pointer = emitter_.parameters().pointer(to, "unsigned char", false);
         constants();
-        place(block);
+        const auto strides = emitter_.strides_in_memory(weight);
+        place(block, strides && std::abs((*strides)[1]) <= std::abs(strides->back()));
         emitter_.open("if (part < PARTS)");
         body_.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
                    num(s_.blocks_per_tile) + " + " + block_of + "[tile]) * " + rows_ + " + within;");
@@ -58,14 +61,15 @@ private:
     }
 
     // Which row of which tiles, and which segment it is in.
-    void place(const std::string& block) {
+    void place(const std::string& block, bool channels_are_neighbours) {
         body_.line("const int at = " + block + " * 256 + threadIdx.x;");
         const std::string neighbours = num(figures::packing_neighbours);
         body_.line("const int row = at / " + neighbours + " % " + rows_ + ", turn = at / (" + neighbours + " * " +
                    rows_ + ") * " + neighbours + " + at % " + neighbours + ";");
-        body_.line(
-            "const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / "
-            "(2 * TILES * KSTEPS);");
+        const std::string of_tiles = channels_are_neighbours ? "(2 * KSTEPS)" : "1",
+                          of_steps = channels_are_neighbours ? "1" : "TILES";
+        body_.line("const int tile = turn / " + of_tiles + " % TILES, half = turn / " + of_steps +
+                   " % 2, step = turn / (2 * " + of_steps + ") % KSTEPS, part = turn / (2 * TILES * KSTEPS);");
         // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
         if (s_.interleaved)
             body_.line(
