@@ -1,4 +1,4 @@
-// Large weights, of which a thread packs several tiles: some taps of its channels.
+// Packed weights: threads that are neighbours take taps or channels, as these are neighbours in memory.
 #include <gtest/gtest.h>
 
 #include "cuda_host/cases.h"
@@ -6,20 +6,25 @@
 namespace transfuse::cuda {
 namespace {
 
-const std::string large =
-    "%x = input f32[1,256,3,4]  %u = param f32[256,256,4,4]  %v = param f32[256,264,4,4]  %w = param f32[264,32,3,3]  "
-    "%y = conv_transpose(%x, %u) padding=[2,1]  %r = relu(%y)  %s = conv_transpose(%r, %v) stride=[2,2] padding=[2,2]  %t = silu(%s)  "
-    "%z = conv_transpose(%t, %w) padding=[1,1]";
-
-TEST(CudaPacked, ThreadsTakeSeveralTiles) {
+// Weights as they come and channels last; numbers of tiles that fill no eight threads; rows beyond the last channel.
+TEST(CudaPacked, NeighboursTakeWhatIsSideBySide) {
+    const std::string leaves =
+                          "%x = input f32[1,40,5,6]  %u = param f32[40,72,3,3]  %v = param f32[72,4,4,72]  %w = param "
+                          "f32[24,72,1,1]  ",
+                      taps = "%y = conv_transpose(%x, %u) padding=[1,1]  %z = relu(%y)",
+                      channels =
+                          "%y = conv_transpose(%x, %u) padding=[1,1]  %r = relu(%y)  %p = permute(%v) order=[0,3,1,2]  "
+                          "%s = conv(%r, %p) stride=[2,2] padding=[1,1]  %t = tanh(%s)  %z = conv(%t, %w)";
     std::vector<HostCase> cases;
-    for (const bool portable : {false, true}) {
-        Target target;
-        target.multiprocessors = 2, target.portable_only = portable;
-        const Graph graph = graph_of(large);
-        cases.push_back(make(graph, random_leaves(graph, 5), false, true, target));
-        EXPECT_GE(kernels_with(cases.back().assembly, "EACH = 4") + kernels_with(cases.back().assembly, "EACH = 5"), 1);
-    }
+    for (const bool portable : {false, true})
+        for (const auto& [body, beside] : {std::pair{taps, 0}, std::pair{channels, 1}}) {
+            Target target;
+            target.multiprocessors = 2, target.portable_only = portable;
+            const Graph graph = graph_of(leaves + body);
+            cases.push_back(make(graph, random_leaves(graph, 5), false, true, target));
+            EXPECT_EQ(kernels_with(cases.back().assembly, "turn / (2 * KSTEPS) % TILES") > 0, beside > 0);
+            EXPECT_GE(kernels_with(cases.back().assembly, "half = turn / TILES"), 1);
+        }
     check(cases, 1e-5);
 }
 
