@@ -12,6 +12,7 @@ from transfuse import fallback
 from transfuse.calls.remembered import Bound, Entry, Recall, State, ties
 from transfuse.capture.capture import capture
 from transfuse.capture.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
+from transfuse.capture.identity import are_distinct, identities
 from transfuse.capture.literals import numbers_of
 from transfuse.capture.outside import in_tables, replaced
 from transfuse.capture.questions import is_strided, layout
@@ -45,6 +46,12 @@ def _ranks(flat: list):
 
 def _kinds(flat: list):
     return tuple([(a.dim(), a.dtype, a.device) if isinstance(a, torch.Tensor) else type(a) for a in flat])
+
+
+def _form(module: nn.Module, state: State, flat: list, spec) -> tuple:
+    """What holds which inputs, and which of them are one tensor."""
+    watch = state.watch or Watch(module, state.reads)  # another thread may be about to set it
+    return spec, identities(module, watch.parameters, flat)
 
 
 def _looks(module: nn.Module, flat: list) -> tuple:
@@ -103,14 +110,15 @@ def _refuse_layouts(module: nn.Module, state: State, flat: list) -> bool:
 
 
 def _in_mode(module: nn.Module, state: State, args, kwargs, flat: list, spec, mode: tuple):
-    key = (mode, _shapes(flat), spec)
+    form = _form(module, state, flat, spec)
+    key = (mode, _shapes(flat), form)
     entry = state.entries.get(key)
     if entry is None or (entry.__class__ is Bound and entry.conditional and not entry.fits()):
-        loose = (mode, _ranks(flat), spec)
+        loose = (mode, _ranks(flat), form)
         with state.lock:
             entry = _admitted(module, state, flat, key, loose)
         if entry is None:
-            entry = _find(module, state, args, kwargs, flat, spec, mode, key, loose)
+            entry = _find(module, state, args, kwargs, flat, form, mode, key, loose)
             mode = _mode(module, state, flat)
     if isinstance(entry, Refusal):
         result = _plain(module, state, args, kwargs)  # if PyTorch refuses as well, its error is the one to see
@@ -118,7 +126,7 @@ def _in_mode(module: nn.Module, state: State, args, kwargs, flat: list, spec, mo
         return result
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
-    if spec is None and not state.looks:
+    if spec is None and not state.looks and not any([isinstance(place, str) for place in form[1] or ()]):
         _remember(module, state, mode, flat, entry)
     return entry.call(*flat)
 
@@ -152,10 +160,11 @@ def traced(module: nn.Module, state: State, args, kwargs):
     flags = [child.training for child in module.modules()]
     flat, spec = _flatten(args, kwargs)
     grad = torch.is_grad_enabled()
-    for entry in () if is_transformed() else state.traceable:
-        if entry.capture.has_parts or entry.capture.literal or (grad and entry.capture.own_gradient):
+    for entry in state.traceable if not is_transformed() and are_distinct(module, flat) else ():
+        known = entry.capture
+        if known.has_parts or known.literal or known.identities is not None or (grad and known.own_gradient):
             continue
-        if entry.flags == flags and entry.spec == spec and entry.describes(module) and entry.capture.admits(flat):
+        if entry.flags == flags and entry.spec == spec and entry.describes(module) and known.admits(flat):
             return entry.traced(module, flat)
     return state.base.forward(module, *args, **kwargs)
 
@@ -176,7 +185,7 @@ def _admitted(module, state: State, flat: list, key: tuple, loose: tuple):
     return state.closed or state.barred.get(loose) or state.barred.get((loose[0], _kinds(flat), loose[2]))
 
 
-def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
+def _find(module, state: State, args, kwargs, flat, form, mode, key, loose):
     with state.lock:
         if (known := _admitted(module, state, flat, key, loose)) is not None:
             return known  # another thread's
@@ -186,13 +195,13 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
             reason = f"attributes of {type(module).__name__} take ever new values, each of which is another graph"
             refuse(module, reason)
             return reason
-        met = state.values.setdefault((mode, _kinds(flat), spec), set())
+        met = state.values.setdefault((mode, _kinds(flat), form), set())
         if len(met) >= MOST_VALUES and loose not in met:
             reason = (
                 f"{type(module).__name__} is given ever new values that are no tensors, each of which is another graph "
                 f'(tensors, or torch.compile(…, backend="transfuse"), make it one): calls but for the first {MOST_VALUES}'
             )
-            state.barred[mode, _kinds(flat), spec] = reason
+            state.barred[mode, _kinds(flat), form] = reason
             state.failures.append(reason)
             fallback.give_up(reason, state.options, state.said)
             return reason
@@ -200,7 +209,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
         try:
             if (function := replaced(state.watch.outside)) is not None:
                 raise CaptureError(f"{function} has been replaced")
-            entry = _capture(module, state, args, kwargs, state.captures.get(loose, ()))
+            entry = _capture(module, state, args, kwargs, form[1], state.captures.get(loose, ()))
         except Exception as error:
             reason = f"{type(module).__name__} could not be captured ({_first_line(error)})"
             if state.options.require_full_compilation:
@@ -223,7 +232,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
             state.watch = None
             mode = _mode(module, state, flat)
             key, loose = (mode, *key[1:]), (mode, *loose[1:])
-        entry.flags, entry.spec = [child.training for child in module.modules()], spec
+        entry.flags, entry.spec = [child.training for child in module.modules()], form[0]
         entry.places = places(module, entry.capture.constants.values())
         entry.numbers = numbers_of(module) if entry.capture.literal else []
         entry.outside = in_tables(state.watch.outside)
@@ -280,8 +289,8 @@ class Refusal:
                 state.refused = self.reason
 
 
-def _capture(module, state: State, args, kwargs, known: list[Entry]) -> Entry:
-    """`known`: captured for calls that differ in sizes alone."""
+def _capture(module, state: State, args, kwargs, same: tuple | None, known: list[Entry]) -> Entry:
+    """`same`: which inputs are one tensor. `known`: captured for calls that differ in sizes alone."""
     attempts = [(True, False), (False, False)] if state.dynamic and not state.slow else [(False, False)]
     many = sum(not entry.capture.dynamic for entry in known) >= MOST_SIZES
     if many:  # one for all sizes, though it takes less
@@ -292,7 +301,7 @@ def _capture(module, state: State, args, kwargs, known: list[Entry]) -> Entry:
     while attempts:
         dynamic, literal = attempts.pop(0)
         try:
-            captured = capture(module, state.base, args, kwargs, dynamic, literal)
+            captured = capture(module, state.base, args, kwargs, same, dynamic, literal)
         except Slow as problem:
             error, state.slow = error or problem, True  # with sizes fixed there is less to solve
             continue
@@ -326,9 +335,10 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
     if _refuse_layouts(module, state, flat):
         return
     mode = _mode(module, state, flat)
-    key = (mode, _shapes(flat), spec)
+    form = _form(module, state, flat, spec)
+    key = (mode, _shapes(flat), form)
     if key not in state.entries:
-        found = _find(module, state, args, kwargs, flat, spec, mode, key, (mode, _ranks(flat), spec))
+        found = _find(module, state, args, kwargs, flat, form, mode, key, (mode, _ranks(flat), form))
         if isinstance(found, Refusal):
             _try_plainly(module, state, args, kwargs)
             if isinstance(found.error, Unsettled):  # which the first call settles

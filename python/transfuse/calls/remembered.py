@@ -11,6 +11,7 @@ from torch import nn
 from transfuse import fallback
 from transfuse.capture.capture import Capture
 from transfuse.capture.guards import Watch
+from transfuse.capture.identity import holds_one, repeated
 from transfuse.capture.literals import Number
 from transfuse.capture.parts import Unlike
 from transfuse.choose import choice
@@ -231,9 +232,12 @@ class Recall:
     where such inputs were not met in it; find_bare(args): the same if nothing stands around the module's forward()."""
 
     def __init__(self, watch: Watch, meet):
-        # shape, dtype and device of each input → (call, Bound if it must be asked whether it fits, Bound)
+        # shape, dtype and device of each input, and which are one tensor → (call, Bound if it must be asked whether it fits, Bound)
         self.calls: dict = Recent(MOST_SIZES)
         self.meet = meet
+        self.tables = watch.parameters
+        held = [tensor for table in self.tables for tensor in table.values() if tensor is not None]
+        self.held = {(tensor.shape, tensor.dtype) for tensor in held}
         tests, names = watch.tests()
         names |= {"calls": self.calls, "key": self.key, "meet": meet}
         self.find = _defined("find", self._text(tests), dict(names))
@@ -270,12 +274,21 @@ def find(args):
         if len(args) == 1:
             (a,) = args
             return a.shape, a.dtype, a.device
-        return tuple([(a.shape, a.dtype, a.device) for a in args])
+        sizes = tuple([(a.shape, a.dtype, a.device) for a in args])
+        same = repeated(args)
+        return sizes if same is None else (sizes, same)
 
     def remember(self, flat: list, bound: Bound) -> None:
         key = self.key(flat)
         if self.calls.get(key, (None,))[-1] is not bound:  # else it is there, and another state was met in between
-            self.calls[key] = bound.like(flat), bound if bound.conditional else None, bound
+            call = bound.like(flat)
+            if any([(a.shape, a.dtype) in self.held for a in flat]):
+                call = self._asking(call)
+            self.calls[key] = call, bound if bound.conditional else None, bound
+
+    def _asking(self, call):
+        """The call for inputs that could be parameters of the module themselves, by their sizes."""
+        return lambda *inputs: self.meet(*inputs) if holds_one(self.tables, inputs) else call(*inputs)
 
 
 class State:

@@ -13,6 +13,7 @@ from torch import nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from transfuse.capture.guards import Watch
+from transfuse.capture.identity import restored
 from transfuse.capture.literals import Number, numbers_of, without_arithmetic, written_down
 from transfuse.capture.parts import kept_parts, place_parts
 from transfuse.capture.questions import PATH
@@ -43,6 +44,7 @@ class Capture:
     has_parts: bool = False  # whether parts of the model run inside it
     looks: bool = False  # whether forward() asked how tensors lie, or whether they want gradients
     literal: bool = False  # whether numbers that the model keeps in tensors are written down in it
+    identities: tuple | None = None  # of the inputs, as `identity.py` has them
     reads: frozenset = frozenset()  # what forward() read beside what Watch sees anyway: (path of a module, attribute)
 
     def inputs(self) -> list[str]:
@@ -110,16 +112,23 @@ def _dynamic_shapes(forward, module, args, kwargs):
 
 
 def capture(
-    module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: bool = True, literal: bool = False
+    module: nn.Module,
+    base: type,
+    args: tuple,
+    kwargs: dict,
+    identities: tuple | None = None,
+    dynamic: bool = True,
+    literal: bool = False,
 ) -> Capture:
-    """`literal`: numbers that the model keeps in tensors are written down, so that sizes may be computed from them."""
+    """`identities`: which inputs are one tensor. `literal`: numbers that the model keeps in tensors are written down, so that sizes
+    may be computed from them."""
     found = obstacle(module)
     if found:
         raise CaptureError(found)
     view = doubled(plain_view(module, base))
     reads = Reads()
     numbers = [(number, number.tensor.item()) for number in numbers_of(view)] if literal else []
-    changes = _note_changes(view, reads, numbers)
+    changes = _note_changes(view, reads, numbers, _arranged(view, identities, [*kwargs]))
     anchor_device_guard()
     with (
         torch.inference_mode(False),
@@ -170,7 +179,7 @@ def capture(
     if len(captured._inputs) != len(pytree.tree_leaves((args, kwargs))):
         raise ValueDependent("an argument is a module, or what else torch.export takes for part of the model")
     asked = reads.questions
-    captured.has_parts, captured.literal = has_parts, literal
+    captured.has_parts, captured.literal, captured.identities = has_parts, literal, identities
     captured.reads, captured.looks = frozenset(reads.found), asked.looks
     own, strangers = asked.own_gradient, _name_registered(captured, view, asked.met)
     if strangers or _wants_gradients(captured.constants.values(), view):
@@ -240,14 +249,28 @@ def _place(error: Exception) -> str:
     return f" ({file.rpartition('/')[2]}:{line}: {linecache.getline(file, line).strip()})"
 
 
-def _note_changes(view: nn.Module, reads: Reads, numbers: list[tuple[Number, int]]) -> list:
+def _arranged(view: nn.Module, identities: tuple | None, names: list[str]):
+    """(args, kwargs) as a tracer gives them to forward() → the same, where what was one tensor is one. `names`: of kwargs, in the
+    call's order."""
+
+    def arrange(args: tuple, kwargs: dict):
+        if identities is None:
+            return args, kwargs
+        flat, spec = pytree.tree_flatten((args, {name: kwargs[name] for name in names}))
+        return pytree.tree_unflatten(restored(view, identities, flat), spec)
+
+    return arrange
+
+
+def _note_changes(view: nn.Module, reads: Reads, numbers: list[tuple[Number, int]], arranged) -> list:
     """A list that will hold something once forward() has changed a plain attribute. (torch.export puts such changes back, so
-    they must be seen before it does.)"""
+    they must be seen before it does.) `arranged`: what its arguments go through."""
     changes: list = []
     original = view.forward
 
     @functools.wraps(original)
     def forward(*args, **kwargs):
+        args, kwargs = arranged(args, kwargs)
         watch = Watch(view)
         before, tensors, given = watch.state(), _held(watch), pytree.tree_flatten((args, kwargs))
         with written_down(numbers), reads.forward(view):
