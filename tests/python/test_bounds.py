@@ -91,6 +91,54 @@ def test_a_capture_that_takes_too_long_is_left(monkeypatch):
     assert "not captured within" in str(transfuse.report(ours)) and len(tried) == 2
 
 
+def test_what_is_computed_once_for_each_size_is_captured():
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self._grids = nn.ConvTranspose2d(3, 4, 3), {}
+
+        def forward(self, x):
+            if x.shape not in self._grids:
+                self._grids[x.shape] = torch.rand(x.shape)
+            return self.up(x + self._grids[x.shape])
+
+    model = Cached().eval()
+    ours = transfuse.optimize(model, never_slower=False, dynamic=False)
+    images = [torch.randn(1, 3, size, 5) for size in (4, 5, 6)]
+    for _ in range(2):
+        for x in images:
+            assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert captures(ours) == 3
+
+
+@pytest.mark.parametrize("times", [2, 2 * dispatch.MOST_FAILURES])
+def test_what_was_captured_in_eval_is_used_though_training_cannot_be_captured(monkeypatch, times):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self._calls = nn.ConvTranspose2d(3, 4, 3), 0
+
+        def forward(self, x):
+            if self.training:
+                self._calls += 1
+            return self.up(x).relu()
+
+    model, tried = Counting().eval(), counting(monkeypatch)
+    ours = transfuse.optimize(model, never_slower=False)
+    images = [torch.randn(1, 3, size, 5) for size in range(3, 3 + times)]
+    ours(images[0])
+    ours.train()
+    for x in images:
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+    ours.eval()
+    before = len(tried)
+    assert "changes attributes" in str(transfuse.report(ours)) or times == 2
+    for x in images:
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+    recall = ours.__dict__["_transfuse"].recall
+    assert len(tried) == before and all(recall.find((x,)) not in (None, recall.meet) for x in images)
+
+
 def test_a_number_in_whose_place_a_list_is_put():
     class Noting(nn.Module):
         def __init__(self):

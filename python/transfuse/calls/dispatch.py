@@ -240,7 +240,7 @@ def _find(module, state: State, args, kwargs, flat, form, mode, key, loose):
         entry.attributes = None if untold else attributes(module, entry.capture.reads)
         entry.ties = ties(module)
         state.captures.setdefault(loose, []).append(entry)
-        state.unsettled, state.put_off = False, None
+        state.unsettled, state.put_off = None, None
         state.traceable.append(entry)
         state.entries[key] = _bound(module, state, entry)
         return state.entries[key]
@@ -272,8 +272,11 @@ class Refusal:
     def remember(self, state: State) -> None:
         """Once PyTorch has run the call."""
         with state.lock:
-            if isinstance(self.error, Unsettled) and not state.unsettled and state.refusals < MOST_FAILURES - 1:
-                state.unsettled = True  # what it computes once may be there now: the next call is looked at anew
+            settles = isinstance(self.error, Unsettled) and state.unsettled != self.key[1:]
+            if settles and state.refusals < MOST_FAILURES - 1:
+                state.unsettled = self.key[
+                    1:
+                ]  # what it computes once may be there now: the next such call is looked at anew
                 state.refusals += 1
                 return
             fallback.warn(self.reason, state.said)
@@ -286,7 +289,10 @@ class Refusal:
             if state.refusals >= MOST_FAILURES:
                 state.closed = self.reason
             if isinstance(self.error, LastingError):
-                state.refused = self.reason
+                if state.captures:  # which hold where they held
+                    state.closed = self.reason
+                else:
+                    state.refused = self.reason
 
 
 def _capture(module, state: State, args, kwargs, same: tuple | None, known: list[Entry]) -> Entry:

@@ -313,7 +313,9 @@ class State:
         self.failed: dict = Recent(MOST_SIZES)  # key without shapes → how often such a call could not be captured
         self.slow = False  # whether it takes too long to capture it for all sizes at once
         self.refusals = 0  # of captures, in all
-        self.unsettled = False  # whether the last call that was looked at changed what the module holds
+        self.unsettled: tuple | None = (
+            None  # the inputs' sizes and form, when last a call changed what the module holds
+        )
         self.put_off: str | None = None  # why nothing could be captured before a first call
         self.closed: str | None = None  # why nothing more is captured
         self.said: set[str] = set()  # what was warned of
