@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from transfuse.run.recent import Recent
+from transfuse.recent import Recent
 
 
 def test_what_was_used_last_stays():

@@ -21,7 +21,7 @@ from transfuse.options import Options
 from transfuse.pytorch.torch_private import is_grad_enabled, pytree
 from transfuse.run.direct import alone, direct
 from transfuse.run.precision import allows_tf32
-from transfuse.run.recent import MOST_SIZES, Recent
+from transfuse.recent import MOST_SIZES, Recent
 
 MOST_TOLD = 64  # that a report tells
 

@@ -21,7 +21,7 @@ from transfuse.pytorch.trials import capturing, is_one_of_many, traced, unseen
 from transfuse.run.clock import allocated, fastest, fastest_on_device, step
 from transfuse.run.memory import peak_of, total
 from transfuse.run.precision import Rounding, allows_tf32, rounding_of
-from transfuse.run.recent import MOST_SIZES, Recent
+from transfuse.recent import MOST_SIZES, Recent
 
 _salts = itertools.count(1)
 
