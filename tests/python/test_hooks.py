@@ -9,6 +9,8 @@ from torch import nn
 
 import transfuse
 from transfuse import fallback
+from transfuse.capture.parts import KEPT
+from transfuse.recent import MOST_SIZES
 
 pytestmark = pytest.mark.versions
 
@@ -147,6 +149,19 @@ def test_hooks_that_give_other_sizes_leave_the_model_to_pytorch(device):
         same(ours(x), model(x))
     same(ours(x), model(x))
     assert "hook of ReLU 1 gives" in str(transfuse.report(ours))
+
+
+def test_what_is_known_of_ever_new_sizes_is_bounded(device):
+    model = chain(device, inplace=False)
+    keeps(model[3], [])
+    ours = optimized(model, torch.randn(2, 3, 5, 4, device=device))
+    ((entry,),) = ours.__dict__["_transfuse"].captures.values()
+    (kept,) = [node.meta[KEPT] for node in entry.cut.graph_module.graph.nodes if KEPT in node.meta]
+    given = [torch.empty(size, device="meta") for size in ((2, 4, 11, 9), (2, 5, 23, 19))]
+    for batch in range(1, 2 * MOST_SIZES):
+        (shape, *_), *_ = kept._sizes_of([tensor[:1].expand(batch, -1, -1, -1) for tensor in given])
+        assert shape == (batch, 5, 23, 19)
+    assert len(kept._expected.items()) <= MOST_SIZES
 
 
 def test_parts_with_hooks_are_told_by_require_full_compilation(device):

@@ -19,6 +19,7 @@ from torch.nn.utils.prune import BasePruningMethod
 from transfuse.capture.reads import Reads, is_plain
 from transfuse.capture.refusals import CaptureError
 from transfuse.pytorch.torch_private import DisableTorchFunction, pytree
+from transfuse.recent import MOST_SIZES, Recent
 
 KEPT = "kept"  # in node.meta: the call of a part that the node stands for
 
@@ -63,7 +64,7 @@ class Kept:
     same: dict[int, int] = field(default_factory=dict)  # which results lie in the memory of which given tensors
     written: list[int] = field(default_factory=list)  # given tensors that are changed
     symbols: list = field(default_factory=list)  # of the given tensors, the sizes as a tracer sees them
-    _expected: dict = field(default_factory=dict)
+    _expected: Recent = field(default_factory=lambda: Recent(MOST_SIZES))
 
     @property
     def title(self) -> str:
@@ -90,18 +91,18 @@ class Kept:
     def _sizes_of(self, tensors: list) -> list:
         """What it will give for tensors of these sizes: (shape, dtype, device), or a value."""
         key = tuple([t.shape for t in tensors])
-        if key not in self._expected:
+        if (expected := self._expected.get(key)) is None:
             known = {}
             for symbols, tensor in zip(self.symbols, tensors):
                 for size, number in zip(symbols, tensor.shape):
                     known.update(_solved(size, number))
-            self._expected[key] = [
+            self._expected[key] = expected = [
                 (tuple([_told(s, known) for s in leaf.shape]), leaf.dtype, leaf.device)
                 if isinstance(leaf, torch.Tensor)
                 else leaf
                 for leaf in self.made
             ]
-        return self._expected[key]
+        return expected
 
 
 def _solved(size, number: int) -> dict:
