@@ -98,7 +98,7 @@ def only_region(ours, inputs):
     (entry,) = ours.__dict__["_transfuse"].traceable
     (region,) = entry.cut.regions
     graph = entry.cut.graph_module.graph
-    values = [*[table[key] for table, key in entry.bind(ours).owners], *inputs]
+    values = [*[table[key] for table, key in entry.bind(ours, ours.__dict__["_transfuse"]).owners], *inputs]
     given = dict(zip([node for node in graph.nodes if node.op == "placeholder"], values))
     return region, [given[leaf] for leaf in next(node for node in graph.nodes if node.op == "call_module").args]
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.compiler import is_compiling
 
 from transfuse import fallback
-from transfuse.calls.dispatch import forward, prepare, refuse, traced
+from transfuse.calls.dispatch import called, prepare, refuse
 from transfuse.calls.remembered import State
 from transfuse.capture.derived import derive
 from transfuse.capture.views import bare
@@ -22,12 +22,7 @@ from transfuse.pytorch import trials
 def _optimized_class(base: type) -> type:
     @functools.wraps(base.forward)
     def run(self, *args, **kwargs):
-        if is_compiling() and trials.traced():
-            return traced(self, self.__dict__["_transfuse"], args, kwargs)
-        recall = self._transfuse.recall
-        if recall is not None and not kwargs and (call := recall.find(args)) is not None:
-            return call(*args)
-        return forward(self, args, kwargs)
+        return called(self, self._transfuse, args, kwargs)
 
     def call(self, *args, **kwargs):
         """nn.Module's own call, less its way to forward() where nothing stands around it and the inputs are known."""
@@ -187,10 +182,20 @@ def arguments(example_inputs) -> tuple[tuple, dict]:
 
 def account(module: nn.Module) -> Report:
     """Of an optimised module: every operator that was captured, who runs it, and why."""
-    state: State = module.__dict__["_transfuse"]
-    graphs = []
+    graphs, failures = _told(module.__dict__["_transfuse"], "")
+    return Report(type(module).__name__, graphs, failures)
+
+
+def _told(state: State, path: str) -> tuple[list, list[str]]:
+    """Graphs, and why calls are not captured, of a module and its parts that are captured each on its own."""
+    where = f"{path}: " if path else ""
+    graphs, failures = [], [f"{where}{reason}" for reason in state.reasons()]
     for (mode, *_), entries in state.captures.items():
         for entry in entries:
-            when = f"{'training' if entry.flags[0] else 'eval'}{', autocast' if mode[1] else ''}"
+            when = f"{where}{'training' if entry.flags[0] else 'eval'}{', autocast' if mode[1] else ''}"
             graphs.append(graph_report(entry.cut, f"{when}, inputs {', '.join(entry.capture.inputs())}"))
-    return Report(type(module).__name__, graphs, state.reasons())
+    for name, part in state.apart.named() if state.apart is not None else ():
+        of_part, why = _told(part, f"{path}.{name}" if path else name)
+        graphs += of_part
+        failures += why
+    return graphs, failures

@@ -60,7 +60,7 @@ def test_a_capture_that_fails_is_not_tried_for_every_size(monkeypatch):
     for size in range(3, 13):
         x = torch.randn(1, 3, size, 5)
         assert torch.allclose(ours(x), model(x), atol=1e-5)
-    assert len(tried) <= 2 * dispatch.MOST_FAILED
+    assert len(tried) <= 2 * dispatch.MOST_FAILED + 1  # and its part, once
 
 
 def test_sizes_that_are_graphs_of_their_own_are_not_captured_without_end():
@@ -88,7 +88,8 @@ def test_a_capture_that_takes_too_long_is_left(monkeypatch):
     for size in range(3, 8):
         x = torch.randn(1, 3, size, 5)
         assert torch.equal(ours(x, 2.0), model(x, 2.0))
-    assert "not captured within" in str(transfuse.report(ours)) and len(tried) == 2
+    assert "not captured within" in str(transfuse.report(ours))
+    assert len(tried) == 3  # the whole twice, its part with sizes fixed
 
 
 def test_what_is_computed_once_for_each_size_is_captured():

@@ -45,7 +45,7 @@ def test_another_model_runs_as_ever(monkeypatch):
     x = torch.randn(1, 3, 4, 5)
     expected = other(x)
     monkeypatch.setattr(
-        sys.modules["transfuse.optimize"], "traced", lambda *_: pytest.fail("taken for a call that is traced")
+        sys.modules["transfuse.calls.dispatch"], "traced", lambda *_: pytest.fail("taken for a call that is traced")
     )
     (found,) = while_capturing(lambda: other(x))
     assert torch.equal(found, expected)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling
 
 from transfuse import fallback
+from transfuse.calls.apart import Apart
 from transfuse.calls.remembered import Bound, Entry, Recall, State, ties
 from transfuse.capture.capture import capture
 from transfuse.capture.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
@@ -19,6 +21,7 @@ from transfuse.capture.questions import is_strided, layout
 from transfuse.capture.refusals import CaptureError, LastingError, Slow, Unsettled, ValueDependent
 from transfuse.capture.views import plain_view
 from transfuse.cut.regions import cut
+from transfuse.pytorch import trials
 from transfuse.pytorch.torch_private import pytree
 
 # As many graphs as torch.compile would make:
@@ -87,12 +90,21 @@ def _is_hashable(value) -> bool:
     return True
 
 
-def forward(module: nn.Module, args: tuple, kwargs: dict):
-    state: State = module.__dict__["_transfuse"]
+def called(module: nn.Module, state: State, args: tuple, kwargs: dict):
+    """The forward() of an optimised module."""
+    if is_compiling() and trials.traced():
+        return traced(module, state, args, kwargs)
+    recall = state.recall
+    if recall is not None and not kwargs and (call := recall.find(args)) is not None:
+        return call(*args)
+    return forward(module, state, args, kwargs)
+
+
+def forward(module: nn.Module, state: State, args: tuple, kwargs: dict):
     if watched_from_outside():
         return _plain(module, state, args, kwargs)
     if state.refused is not None:
-        return _plain(module, state, args, kwargs)
+        return _apart(module, state, args, kwargs)
     flat, spec = _flatten(args, kwargs)
     if spec is not None and any([isinstance(a, torch.fx.Proxy) for a in flat]):  # torch.fx.symbolic_trace
         return _plain(module, state, args, kwargs)
@@ -125,7 +137,7 @@ def _in_mode(module: nn.Module, state: State, args, kwargs, flat: list, spec, mo
         entry.remember(state)
         return result
     if isinstance(entry, str):
-        return _plain(module, state, args, kwargs)
+        return _apart(module, state, args, kwargs)
     if spec is None and not state.looks and not any([isinstance(place, str) for place in form[1] or ()]):
         _remember(module, state, mode, flat, entry)
     return entry.call(*flat)
@@ -138,7 +150,7 @@ def _meeting(module: nn.Module, state: State, mode: tuple):
     def meet(*args):
         if state.refused is None and all([isinstance(a, torch.Tensor) and is_strided(a) for a in args]):
             return _in_mode(own(), state, args, {}, list(args), None, mode)
-        return forward(own(), args, {})
+        return forward(own(), state, args, {})
 
     return meet
 
@@ -171,6 +183,19 @@ def traced(module: nn.Module, state: State, args, kwargs):
 
 def _plain(module: nn.Module, state: State, args, kwargs):
     return state.base.forward(module, *args, **kwargs)
+
+
+def _apart(module: nn.Module, state: State, args, kwargs):
+    """A call that is not captured. Where nothing of the module is, its parts are, each on its own."""
+    # (A first call makes lazy parts what they will be.)
+    lazy = state.apart is None and any(map(nn.parameter.is_lazy, module.parameters()))
+    if lazy or (state.captures and state.refused is None):
+        return _plain(module, state, args, kwargs)
+    with state.lock:
+        if state.apart is None:
+            state.apart = Apart(module, state, called)
+    with state.apart:
+        return _plain(module, state, args, kwargs)
 
 
 def _admitted(module, state: State, flat: list, key: tuple, loose: tuple):
@@ -248,7 +273,7 @@ def _find(module, state: State, args, kwargs, flat, form, mode, key, loose):
 
 def _bound(module: nn.Module, state: State, entry: Entry) -> Bound:
     if entry not in state.bound:
-        state.bound[entry] = entry.bind(module)
+        state.bound[entry] = entry.bind(module, state)
     return state.bound[entry]
 
 
@@ -279,8 +304,7 @@ class Refusal:
                 ]  # what it computes once may be there now: the next such call is looked at anew
                 state.refusals += 1
                 return
-            fallback.warn(self.reason, state.said)
-            state.note(self.reason)
+            state.tell(self.reason)
             state.entries[self.key] = self.reason
             state.failed[self.loose] = often = state.failed.get(self.loose, 0) + 1
             if isinstance(self.error, ValueDependent) or often >= MOST_FAILED:

@@ -47,10 +47,10 @@ class Entry:
             return choice.whole(self.cut, len(self.capture.sources), options.mode, options.graphs)
         return direct(self.cut.graph_module)
 
-    def bind(self, module: nn.Module) -> Bound:
+    def bind(self, module: nn.Module, state: State) -> Bound:
         owners = [self._owner(module, *source) for source in self.capture.sources]
         ties = [(*held_at(module, a), *held_at(module, b)) for a, b in self.ties]
-        return Bound(self, owners, ties, weakref.ref(module))
+        return Bound(self, owners, ties, weakref.ref(module), weakref.ref(state))
 
     def describes(self, module: nn.Module) -> bool:
         """Whether the module has the attributes it was captured with. Plain comparisons alone: torch.compile traces them, and then
@@ -102,10 +102,10 @@ def ties(module: nn.Module) -> list[tuple[str, str]]:
 class Bound:
     """An entry with the places where one module keeps its parameters and buffers."""
 
-    def __init__(self, entry: Entry, owners: list, ties: list, module: weakref.ref):
+    def __init__(self, entry: Entry, owners: list, ties: list, module: weakref.ref, state: weakref.ref):
         """`ties`: (table, name, table, name) of places that must hold one tensor. `module`: whose own forward() is called where
-        the graph turns out not to hold."""
-        self.entry, self.owners, self.ties, self._module = entry, owners, ties, module
+        the graph turns out not to hold, and what is remembered of it."""
+        self.entry, self.owners, self.ties, self._module, self._state = entry, owners, ties, module, state
         self.fixed, self.own_gradient = entry.places, entry.capture.own_gradient is not None
         self.conditional = bool(self.fixed or ties or entry.numbers)
         self._makers: dict = {}
@@ -125,9 +125,9 @@ class Bound:
 
     def _plain(self, inputs: tuple):
         """The module's own forward()."""
-        owner, spec = self._module(), self.entry.spec
+        spec = self.entry.spec
         args, kwargs = (inputs, {}) if spec is None else pytree.tree_unflatten(inputs, spec)
-        return owner.__dict__["_transfuse"].base.forward(owner, *args, **kwargs)
+        return self._state().base.forward(self._module(), *args, **kwargs)
 
     def _without_gradients(self, ours):
         """Where gradients may be asked for, they are some that the graph does not know."""
@@ -146,12 +146,12 @@ class Bound:
                     reason = (
                         f"what {type(self._module()).__name__} gives has in it what hooks of its parts have collected"
                     )
-                    self._module().__dict__["_transfuse"].refuse(reason)
+                    self._state().refuse(reason)
                 return result
             try:
                 return ours(*inputs)
             except Unlike as found:
-                self._module().__dict__["_transfuse"].refuse(str(found))
+                self._state().refuse(str(found))
                 return self._plain(inputs)
 
         return call
@@ -294,8 +294,10 @@ def find(args):
 class State:
     """What an optimised module remembers: its captures, and which call found which."""
 
-    def __init__(self, base: type, options: Options, dynamic: bool):
-        self.base, self.options, self.dynamic = base, options, dynamic
+    def __init__(self, base: type, options: Options, dynamic: bool, whole: State | None = None):
+        """`whole`: of the module that is run apart, as which part this one is optimised."""
+        self.base, self.options, self.dynamic, self.whole = base, options, dynamic, whole
+        self.apart = None  # the parts that are captured each on its own, once nothing of the whole can be
         self.entries: dict = Recent(MOST_SIZES)  # full key, with shapes → Bound, or a reason to run PyTorch
         self.captures: dict = {}  # key without shapes → [Entry]
         self.traceable: list = []  # all of them, for tracers, which cannot look into keys
@@ -311,14 +313,14 @@ class State:
         self.barred: dict = Recent(MOST_SIZES)  # key without shapes, or without values either → why no such call can be
         self.values: dict = Recent(MOST_SIZES)  # key without shapes and values → those with values that were met
         self.failed: dict = Recent(MOST_SIZES)  # key without shapes → how often such a call could not be captured
-        self.slow = False  # whether it takes too long to capture it for all sizes at once
+        self.slow = whole is not None and whole.slow  # whether it takes too long to capture it for all sizes at once
         self.refusals = 0  # of captures, in all
         self.unsettled: tuple | None = (
             None  # the inputs' sizes and form, when last a call changed what the module holds
         )
         self.put_off: str | None = None  # why nothing could be captured before a first call
         self.closed: str | None = None  # why nothing more is captured
-        self.said: set[str] = set()  # what was warned of
+        self.said: set[str] = set() if whole is None else whole.said  # what was warned of
         self.lock = threading.RLock()
 
     def note(self, reason: str) -> None:
@@ -330,11 +332,16 @@ class State:
         """Why calls are PyTorch's."""
         return list(dict.fromkeys(self.failures)) or [reason for reason in (self.refused, self.put_off) if reason]
 
+    def tell(self, reason: str) -> None:
+        """Why calls are not captured. Of a part it stands in the report alone."""
+        if self.whole is None:
+            fallback.warn(reason, self.said)
+        self.note(reason)
+
     def refuse(self, reason: str) -> None:
-        """From now on every call of the module is PyTorch's."""
-        fallback.warn(reason, self.said)
+        """From now on no call of the module is captured."""
         with self.lock:
-            self.note(reason)
+            self.tell(reason)
             self.refused = reason
             self.recalls, self.recall = {}, None
             self.entries.clear()

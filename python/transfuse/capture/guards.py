@@ -60,7 +60,7 @@ class Watch:
                 self.numbers += [(operator.itemgetter(*names), part.__dict__, len(names))] if names else []
         # Whoever gives a part another class, or a class another forward(), means the next call. (The root's class is ours.)
         self.kinds = list(map(type, self.modules[1:]))
-        own = getattr(type(module), "_transfuse_base", type(module))
+        own = written(type(module))
         self.classes = [k for k in dict.fromkeys([own, *self.kinds]) if not issubclass(k, torch.jit.ScriptModule)]
         self.outside = Outside(module).places()
         parts = parts_of(module)
@@ -77,7 +77,9 @@ class Watch:
         for table, children in self.children:
             if len(table) != len(children) or any([a is not b for a, b in zip(table.values(), children)]):
                 return False
-        return list(map(type, self.modules[1:])) == self.kinds
+        kinds = list(map(type, self.modules[1:]))
+        # In another thread parts may just be optimised ones (calls/apart.py).
+        return kinds == self.kinds or list(map(written, kinds)) == list(map(written, self.kinds))
 
     def state(self) -> tuple:
         """Equal as long as nothing watched has changed."""
@@ -156,6 +158,11 @@ class Watch:
         table = self.sizes[0][0]
         own = {"own": table, "nothing": names["nothing"] + [table[name] for name in HOOKS]}
         return ["own.get('_compiled_call_impl') is None", "'forward' not in own", *tests], names | own
+
+
+def written(kind: type) -> type:
+    """The class as its author wrote it."""
+    return getattr(kind, "_transfuse_base", kind)
 
 
 def _kinds(values, count: int) -> list[type]:

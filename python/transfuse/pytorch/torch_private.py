@@ -60,6 +60,9 @@ cudnn_allows_tf32 = _found(_C, "_get_cudnn_allow_tf32", lambda: torch.backends.c
 # Hooks on saved tensors do not see trials. Gone: they do, and torch.utils.checkpoint may complain of a first call inside it.
 suspend_saved_tensors_hooks = _found(_C, "_autograd._saved_tensors_hooks_set_tracing", lambda _: False)
 
+# Who stands by while tensors are saved: torch.utils.checkpoint, say. Gone: nobody is seen.
+saved_tensors_hooks = _found(_C, "_autograd._top_saved_tensors_default_hooks", lambda _: None)
+
 # A GPU idles for some cycles. Gone: a call's time on it may hold the host's.
 cuda_sleep = _found(torch.cuda, "_sleep", lambda cycles: None)
 
