@@ -113,6 +113,19 @@ def test_a_hook_on_a_block_leaves_what_it_computes_ours(no_fallback, device):
     assert "hook of Sequential" in report and "ConvTranspose2d" in report and "region_0" in report
 
 
+def test_hooks_inside_a_part_that_stays_whole_see_nothing_else(no_fallback, device):
+    model = nn.Sequential(chain(device), nn.Conv2d(3, 2, 3)).to(device).eval()
+    model[0].register_forward_pre_hook(lambda part, args: None)
+    seen = []
+    keeps(model[0][3], seen)
+    x = torch.randn(2, 3, 5, 4, device=device)
+    ours = optimized(model, x)
+    assert not seen
+    for calls in (1, 2, 3):
+        same(ours(x), model[1](model[0](x)))
+        assert len(seen) == 4 * calls and all(type(tensor) is torch.Tensor for tensor in seen)
+
+
 def test_a_hook_that_computes_a_weight(no_fallback, device):
     """As many libraries' own: it stands before a part, and puts a weight there."""
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Tanh()).to(device)

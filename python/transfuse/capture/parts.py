@@ -169,7 +169,7 @@ torch.library.register_autograd("transfuse::part", _no_gradient)
 
 @contextlib.contextmanager
 def kept_parts(module: nn.Module, double: nn.Module, reads: Reads):
-    """While it holds, calls of parts of the double that have to stay PyTorch's become nodes; gives those whose hooks alone do.
+    """While it holds, calls of parts of the double that have to stay PyTorch's become nodes; gives these, whose hooks do not run.
     `module`: whose parts they are when the graph runs."""
     first = next(_numbers)
     _calls[first] = Kept(module, "", True, "")  # so that what is added from here on can be told
@@ -186,8 +186,7 @@ def kept_parts(module: nn.Module, double: nn.Module, reads: Reads):
             outer.append(path)
         template = Kept(module.get_submodule(path), path, whole, reason)
         _replace(part, template, reads)
-        if not whole:
-            hooked.append(template)
+        hooked.append(template)
     try:
         yield hooked
     finally:
@@ -196,12 +195,15 @@ def kept_parts(module: nn.Module, double: nn.Module, reads: Reads):
 
 
 def _replace(part: nn.Module, template: Kept, reads: Reads) -> None:
-    """Gives a part of a double a forward() that is seen as a node. The hooks, copied with it, are not run while tracing."""
+    """Gives a part of a double a forward() that is seen as a node. The hooks, copied with it, are not run while tracing, nor are
+    those inside a part that stays whole."""
     original = part.forward
     part._forward_hooks.clear()
-    if template.whole:
-        for table in (part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks):
-            table.clear()
+    for inner in part.modules() if template.whole else ():
+        inner._forward_hooks.clear()
+        for table in (inner._forward_pre_hooks, inner._backward_hooks, inner._backward_pre_hooks):
+            for key in [key for key, hook in table.items() if inner is part or not weight_hook(hook)]:
+                del table[key]
 
     def forward(*args, **kwargs):
         kept = Kept(template.part, template.path, template.whole, template.reason)
