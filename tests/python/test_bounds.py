@@ -140,6 +140,26 @@ def test_what_was_captured_in_eval_is_used_though_training_cannot_be_captured(mo
     assert len(tried) == before and all(recall.find((x,)) not in (None, recall.meet) for x in images)
 
 
+def test_ever_new_tensors_are_not_captured_without_end():
+    class Conditioned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.condition = nn.ConvTranspose2d(3, 4, 3), torch.zeros(1)
+
+        def forward(self, x):
+            return self.up(x) * self.condition
+
+    model = Conditioned()
+    ours = transfuse.optimize(model, never_slower=False)
+    x = torch.randn(1, 3, 4, 5)
+    for i in range(2 * dispatch.MOST_VALUES):
+        ours.condition = model.condition = torch.full((1,), 0.5 + i)
+        for _ in range(2):
+            assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert captures(ours) == dispatch.MOST_VALUES
+    assert "are ever new ones" in str(transfuse.report(ours))
+
+
 def test_a_number_in_whose_place_a_list_is_put():
     class Noting(nn.Module):
         def __init__(self):

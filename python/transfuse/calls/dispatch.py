@@ -231,6 +231,15 @@ def _find(module, state: State, args, kwargs, flat, form, mode, key, loose):
             fallback.give_up(reason, state.options, state.said)
             return reason
         met.add(loose)
+        held = [entry for entry in state.captures.get(loose, ()) if entry.places]
+        if sum(not _bound(module, state, entry).fits() for entry in held) >= MOST_VALUES:
+            reason = (
+                f"tensors that {type(module).__name__} holds are ever new ones (buffers would be inputs of one graph)"
+            )
+            state.barred[loose] = reason
+            state.note(reason)
+            fallback.give_up(reason, state.options, state.said)
+            return reason
         try:
             if (function := replaced(state.watch.outside)) is not None:
                 raise CaptureError(f"{function} has been replaced")
