@@ -1,6 +1,7 @@
 """Hooks of modules run as often as they would, whenever they were registered."""
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -292,9 +293,141 @@ SEEN: list[list] = []
 def test_what_hooks_collect_and_forward_gives_is_not_lost(dynamic):
     model, x = Collecting(), torch.randn(1, 2, 9)
     ours = transfuse.optimize(model, never_slower=False, dynamic=dynamic)
-    with pytest.warns(fallback.Warned, match="what hooks of its parts have collected"):
+    with pytest.warns(fallback.Warned, match="know the same variables"):
         ours(x)
     for _ in range(2):
         y, seen = ours(x)
         assert len(seen) == 2
         torch.testing.assert_close(seen[1], y)
+
+
+switch, doubled = [False], False
+
+
+class Tracker:
+    on = False
+
+    def __call__(self, part, args, result):
+        return 2 * result if self.on else None
+
+    def see(self, part, args, result):
+        return self(part, args, result)
+
+
+class Told(nn.Module):
+    """Its forward() tells a hook of a part something, or is told."""
+
+    def __init__(self, hook, tracker=None):
+        super().__init__()
+        self.up, self.head, self.tracker = nn.Sequential(nn.ConvTranspose2d(3, 4, 3)), nn.Conv2d(4, 4, 3), tracker
+        if hook is not None:
+            self.up.register_forward_hook(hook)
+
+    def forward(self, x):
+        return self.head(self.up(x))
+
+
+class Collects(Told):
+    def forward(self, x):
+        SEEN.clear()
+        y = super().forward(x)
+        return y + sum(seen.mean() for seen in SEEN)
+
+
+class Switches(Told):
+    def forward(self, x):
+        switch[0] = True
+        y = super().forward(x)
+        switch[0] = False
+        return y
+
+
+class Sets(Told):
+    def forward(self, x):
+        global doubled
+        doubled = True
+        y = super().forward(x)
+        doubled = False
+        return y
+
+
+class Tracks(Told):
+    def forward(self, x):
+        self.tracker.on = True
+        y = super().forward(x)
+        self.tracker.on = False
+        return y
+
+
+def closed():
+    on = False
+
+    def hook(part, args, result):
+        return 2 * result if on else None
+
+    class Closed(Told):
+        def forward(self, x):
+            nonlocal on
+            on = True
+            y = super().forward(x)
+            on = False
+            return y
+
+    return Closed(hook)
+
+
+class Takes(nn.Sequential):
+    def forward(self, x, _):
+        return super().forward(x)
+
+
+class Gives(Told):
+    def __init__(self):
+        super().__init__(None)
+        self.up = Takes(self.up)
+        self.up.register_forward_hook(lambda part, args, result: args[1].append(result))
+
+    def forward(self, x):
+        y = self.head(self.up(x, found := []))
+        return y + sum(seen.mean() for seen in found)
+
+
+TOLD = {
+    "a list it is given": Gives,
+    "a list it fills": lambda: Collects(lambda part, args, result: SEEN.append(result)),
+    "a list": lambda: Switches(lambda part, args, result: 2 * result if switch[0] else None),
+    "a global variable": lambda: Sets(lambda part, args, result: 2 * result if doubled else None),
+    "a variable of a closure": closed,
+    "an object": lambda: Tracks(tracker := Tracker(), tracker),
+    "an object's method": lambda: Tracks((tracker := Tracker()).see, tracker),
+    "an argument": lambda: Tracks(functools.partial(Tracker.see, tracker := Tracker()), tracker),
+}
+
+
+@pytest.mark.parametrize("kind", TOLD)
+@pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned")
+def test_what_forward_and_a_hook_tell_each_other(kind, device):
+    model = TOLD[kind]().to(device).eval()
+    ours = optimized(model)
+    with torch.no_grad():
+        for size in (5, 5, 5, 6):
+            x = torch.randn(2, 3, size, 4, device=device)
+            same(ours(x), model(x))
+    told = transfuse.report(ours)
+    assert told.taken == 1 and ("know the same variables" in str(told) or "is given a list" in str(told))
+
+
+def test_a_hook_that_changes_what_forward_gives():
+    """It finds no variable of forward()'s, and the results are other ones all the same."""
+
+    class Tagged(Told):
+        def forward(self, x):
+            y = self.up(x)
+            return (y, y.tag) if hasattr(y, "tag") else y
+
+    model, x = Tagged(lambda part, args, result: setattr(result, "tag", result.mean())), torch.randn(1, 3, 4, 4)
+    ours = optimized(model.eval())
+    with pytest.warns(fallback.Warned, match="what hooks of its parts have collected"):
+        ours(x)
+    for _ in range(2):
+        same(ours(x)[1], model(x)[1])

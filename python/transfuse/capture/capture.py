@@ -12,10 +12,11 @@ import torch
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from transfuse.capture.between import between
 from transfuse.capture.guards import Watch
 from transfuse.capture.identity import restored
 from transfuse.capture.literals import Number, numbers_of, without_arithmetic, written_down
-from transfuse.capture.parts import kept_parts, place_parts
+from transfuse.capture.parts import hooks_inside, kept_parts, place_parts
 from transfuse.capture.questions import PATH
 from transfuse.capture.reads import Reads, tensors_in
 from transfuse.capture.refusals import CaptureError, LastingError, Unsettled, ValueDependent
@@ -125,6 +126,8 @@ def capture(
     found = obstacle(module)
     if found:
         raise CaptureError(found)
+    if (hooks := hooks_inside(module)) and (found := between(module, hooks)):
+        raise ValueDependent(found)
     view = doubled(plain_view(module, base))
     reads = Reads()
     numbers = [(number, number.tensor.item()) for number in numbers_of(view)] if literal else []

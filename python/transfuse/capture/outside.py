@@ -28,6 +28,8 @@ class Outside:
     def __init__(self, module: nn.Module):
         self._seen: set = set()
         self._found: dict = {}  # (id of a table or cell, name) → (table or cell, name)
+        self.named: dict = {}  # all that is named, of whatever kind: (id of a table or cell, name) → value
+        self.stored: set = set()  # of these, what is written under its name
         for part in module.modules():
             kind = getattr(type(part), "_transfuse_base", type(part))
             if issubclass(kind, torch.jit.ScriptModule):  # whose classes do not show it
@@ -50,7 +52,7 @@ class Outside:
             return
         self._seen.add((function.__code__, kind))
         self._visit(getattr(function, "__wrapped__", None), kind)
-        named, attributes = _read_by(function.__code__)
+        named, attributes, stored = _read_by(function.__code__)
         if _of_pytorch(origin := function.__globals__.get("__name__", "")):
             if origin.startswith("torch.nn.modules."):  # a layer: what it calls in torch.nn.functional may be replaced
                 self._note_members(function.__globals__.get("F"), attributes, kind)
@@ -63,13 +65,17 @@ class Outside:
             base = next((base for base in kind.__mro__ if name in base.__dict__), None)
             if base is not None:
                 self._note_class(base, name, kind)
-        for cell in function.__closure__ or ():
+        self.stored |= {(id(function.__globals__), name) for name in stored}
+        for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            if variable in stored:
+                self.stored.add((id(cell), None))
             try:
                 self._note(cell, None, cell.cell_contents, kind)
             except ValueError:  # nothing in it yet
                 continue
 
     def _note(self, place, name: str | None, value, kind: type) -> None:
+        self.named[id(place), name] = value
         if is_number(value) or isinstance(value, (torch.Tensor, *_FUNCTIONS)) or state_of(value) is not None:
             self._found[id(place), name] = place, name
         self._visit(value, kind)
@@ -137,12 +143,18 @@ def _of_pytorch(name: str) -> bool:
 
 
 @functools.cache
-def _read_by(code: types.CodeType) -> tuple[frozenset, frozenset]:
-    """The global variables that code reads, and the attributes, with those of functions written inside."""
-    named, attributes = set(), set()
+def _read_by(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
+    """The global variables that code names, the attributes that it reads, and the variables that it writes, its own aside; with those
+    of functions written inside."""
+    named, attributes, stored = set(), set(), set()
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             named.add(step.argval)
+        elif step.opname == "STORE_GLOBAL":
+            named.add(step.argval)
+            stored.add(step.argval)
+        elif step.opname == "STORE_DEREF":
+            stored.add(step.argval)
         elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             attributes.add(step.argval)
     for inner in code.co_consts:
@@ -150,4 +162,5 @@ def _read_by(code: types.CodeType) -> tuple[frozenset, frozenset]:
             others = _read_by(inner)
             named |= others[0]
             attributes |= others[1]
-    return frozenset(named), frozenset(attributes)
+            stored |= others[2]
+    return frozenset(named), frozenset(attributes), frozenset(stored)

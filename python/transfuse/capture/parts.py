@@ -41,6 +41,11 @@ def _hooks(part: nn.Module) -> tuple[list, list]:
     return after, around + [*part._backward_hooks.values(), *part._backward_pre_hooks.values()]
 
 
+def hooks_inside(module: nn.Module) -> list[tuple[str, object]]:
+    """Of its parts, with their paths."""
+    return [(path, hook) for path, part in module.named_modules() if path for hooks in _hooks(part) for hook in hooks]
+
+
 def _reason(part: nn.Module) -> str | None:
     after, around = _hooks(part)
     if not after and not around:
@@ -222,6 +227,8 @@ def _replace(part: nn.Module, template: Kept, reads: Reads) -> None:
 
 def _noted(kept: Kept, given: tuple, result):
     """What a call gives, as the node that is put into the graph gives it."""
+    if _can_be_changed((*given[0], *given[1].values())):  # by a hook, and the graph would not know
+        raise CaptureError(f"module {kept.path} ({kept.reason}) is given a list or dictionary")
     flat, kept.given = pytree.tree_flatten(given)
     tensors = [value for value in flat if isinstance(value, torch.Tensor)]
     numbers = [value for value in flat if isinstance(value, torch.SymInt)]
@@ -246,6 +253,10 @@ def _noted(kept: Kept, given: tuple, result):
     return pytree.tree_unflatten(
         [next(outputs) if isinstance(value, torch.Tensor) else value for value in kept.made], kept.gives
     )
+
+
+def _can_be_changed(value) -> bool:
+    return isinstance(value, (list, dict)) or (isinstance(value, tuple) and any(map(_can_be_changed, value)))
 
 
 def place_parts(graph_module: GraphModule) -> bool:

@@ -22,7 +22,7 @@ from transfuse.capture import generators
 from transfuse.capture.derived import derive
 from transfuse.capture.questions import MODES, PATH, Questions
 
-_OWN = set(nn.Module().__dict__) - {"training"}  # nn.Module's own tables
+OWN = set(nn.Module().__dict__) - {"training"}  # nn.Module's own tables
 NUMBERS = (bool, int, float, complex)
 # Hashable and compared by value, or functions: what forward() may branch on.
 _PLAIN = (
@@ -190,7 +190,7 @@ class Reads:
 
         def read(owner, name):
             value = base.__getattribute__(owner, name)
-            if self.in_forward and (name[0] != "_" or name not in _OWN):
+            if self.in_forward and (name[0] != "_" or name not in OWN):
                 table = object.__getattribute__(owner, "__dict__")
                 watched = _worth_watching(name, value) if name in table else _of_class(base, name, value)
                 if watched and (path, name) not in self.found:
@@ -202,7 +202,7 @@ class Reads:
             before = table.get(name)
             base.__setattr__(owner, name, value)
             stays = name in table and type(before) is type(value) and is_plain(value) and before == value
-            if not self.in_forward or name not in table or name in _OWN or name in weights:
+            if not self.in_forward or name not in table or name in OWN or name in weights:
                 return
             if not stays:
                 self.written = f"{path}.{name}".removeprefix(".")
