@@ -127,23 +127,30 @@ Tensor interpret_lattice(const Operation& operation) {
     const Relation relation(operation);
 
     Tensor result = gradient ? zeros(operation.node.type) : bias_everywhere(operation, y);
+    const double* const inputs = operation.arg(0).data.data();
+    const double* const others = operation.arg(1).data.data();  // weights, or dy
+    struct Met {
+        size_t input, tap;  // places within their channels
+    };
+    std::vector<Met> met;  // by one o, whatever the channels
     for (int64_t n = 0; n < x.n; ++n)
-        for (int64_t co = 0; co < y.c; ++co)
-            for (int64_t j = 0; j < in_group; ++j) {
-                const int64_t group = co / out_group, ci = group * in_group + j;
-                for_each_position(y.extent, [&](const Triple& o) {
-                    for_each_position(w.extent, [&](const Triple& k) {
-                        Triple i;
-                        if (!relation.input(o, k, x, i)) return;
-                        const size_t x_at = x.at(n, ci, i), y_at = y.at(n, co, o);
-                        const size_t w_at = w.at(group * in_group + j, co % out_group, k);
-                        if (gradient)
-                            result.data[w_at] += operation.arg(0).data[x_at] * operation.arg(1).data[y_at];
-                        else
-                            result.data[y_at] += operation.arg(1).data[w_at] * operation.arg(0).data[x_at];
-                    });
-                });
-            }
+        for_each_position(y.extent, [&](const Triple& o) {
+            met.clear();
+            for_each_position(w.extent, [&](const Triple& k) {
+                Triple i;
+                if (relation.input(o, k, x, i)) met.push_back({x.at(0, 0, i), w.at(0, 0, k)});
+            });
+            for (int64_t co = 0; co < y.c; ++co)
+                for (int64_t j = 0; j < in_group; ++j) {
+                    const int64_t ci = co / out_group * in_group + j;
+                    const size_t x_at = x.at(n, ci, {0, 0, 0}), y_at = y.at(n, co, o);
+                    const size_t w_at = w.at(ci, co % out_group, {0, 0, 0});
+                    if (gradient)
+                        for (const Met& m : met) result.data[w_at + m.tap] += inputs[x_at + m.input] * others[y_at];
+                    else
+                        for (const Met& m : met) result.data[y_at] += others[w_at + m.tap] * inputs[x_at + m.input];
+                }
+        });
     return result;
 }
 
