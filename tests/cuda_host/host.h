@@ -170,10 +170,11 @@ public:
         std::filesystem::create_directories(folder);
         const auto library = folder / (hash_name(made_of + source_) + ".so");
         std::error_code ignored;
+        const auto own = folder / (std::to_string(getpid()) + "-" + std::to_string(serial()++));
         if (!std::filesystem::exists(library)) {
-            const auto own = folder / (std::to_string(getpid()) + "-" + std::to_string(serial()++));
             const std::string cpp = own.string() + ".cpp", made = own.string() + ".so";
-            std::ofstream(cpp) << "#include \"shim.h\"\n" << source_;
+            std::ofstream(cpp) << "#include \"" << precompiled(folder / hash_name(made_of), own, words) << "\"\n"
+                               << source_;
             require(std::system((words + cpp + " -o " + made).c_str()) == 0,
                     "generated kernels do not compile as C++: ", cpp);
             std::filesystem::rename(made, library);  // who made the same meanwhile made the same
@@ -262,6 +263,22 @@ public:
     }
 
 private:
+    // A header that is the shim, compiled before where the compiler can do that.
+    static std::string precompiled(const std::filesystem::path& name, const std::filesystem::path& own,
+                                   const std::string& words) {
+        const std::string header = name.string() + ".h", compiled = header + ".gch";
+        std::error_code ignored;
+        if (!std::filesystem::exists(compiled)) {
+            std::ofstream(own.string() + ".h") << "#include \"shim.h\"\n";
+            std::filesystem::rename(own.string() + ".h", header);
+            const std::string made = own.string() + ".gch";
+            if (std::system((words + "-x c++-header " + header + " -o " + made).c_str()) == 0)
+                std::filesystem::rename(made, compiled);
+        }
+        for (const std::string& file : {header, compiled})
+            std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now(), ignored);
+        return header;
+    }
     static int& serial() {
         static int next = 0;
         return next;

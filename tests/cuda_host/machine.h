@@ -35,6 +35,8 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     return result;
 }
 
+#pragma GCC push_options
+#pragma GCC optimize("O2")
 // Shared memory: addresses count from the beginning of the dynamic part, which ends where nothing may be read.
 static unsigned char tf_host_memory[(256 + 3 * 64) * 1024];
 static unsigned char* tf_host_shared = tf_host_memory;
@@ -263,9 +265,7 @@ static inline double load_double(unsigned at) {
     std::memcpy(&v, at_address(at), 8);
     return v;
 }
-// Compiled with the optimiser: most of a test's time goes into products. What is called in here is defined in here.
-#pragma GCC push_options
-#pragma GCC optimize("O2")
+// Most of a test's time goes into products. What is called in them is defined beside them.
 // d[16][8] += a[16][K] · b[K][8] with K = 4·words.size/32 bytes: `word(u, i)` is element i of a 32-bit word.
 template <int PER_WORD, class Word>
 static inline void host_mma(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1, const Word& word) {

@@ -87,10 +87,14 @@ static inline unsigned short tf_host_float_to_bfloat(float f) {
 
 static inline void tf_host_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
+// Fibers, barriers and exchanges, too: threads that wait are most of what else happens.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
 struct Fiber {
-    ucontext_t context;  // where it begins
+    ucontext_t context;  // where its stack begins
+    jmp_buf first;       // where every thread that it is begins
     jmp_buf place;       // where it goes on
-    bool begun = false;
+    bool has_stack = false, begun = false;
     std::unique_ptr<char[]> stack;
     Dim block, thread;
     enum { ready, at_block, at_grid, done } state = ready;
@@ -142,11 +146,22 @@ static inline void tf_host_mma(float (&c)[4], const unsigned (&a)[4], const unsi
     }
     tf_host_meet();
 }
+#pragma GCC pop_options
+// What nobody has written is no number, not what a thread before left there.
+static void poison() {
+    unsigned char stack[4096];
+    std::memset(stack, 0xff, sizeof stack);
+}
 static void trampoline() {
+    _setjmp(current->first);
+    poison();
     entry();
     current->state = Fiber::done;
     _longjmp(scheduler, 1);
 }
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+// A fiber enters its stack once: the kernel is asked about signals there, which takes longer than most threads.
 static inline void resume(Fiber& fiber) {
     current = &fiber;
     blockIdx = fiber.block, threadIdx = fiber.thread;
@@ -154,6 +169,8 @@ static inline void resume(Fiber& fiber) {
     if (_setjmp(scheduler) != 0) return;
     if (fiber.begun) _longjmp(fiber.place, 1);
     fiber.begun = true;
+    if (fiber.has_stack) _longjmp(fiber.first, 1);
+    fiber.has_stack = true;
     setcontext(&fiber.context);
 }
 
@@ -165,24 +182,26 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
         return;
     }
     entry = std::move(kernel);
-    constexpr size_t stack = 256 * 1024, poisoned = 4096;
+    constexpr size_t stack = 256 * 1024;
     static std::vector<std::unique_ptr<Fiber>> pool;
+    static std::vector<Fiber*> fibers;
     const int at_once = whole_grid ? blocks : 1;
     for (int first = 0; first < blocks; first += at_once) {
         const int count = std::min(at_once, blocks - first) * threads;
         while (static_cast<int>(pool.size()) < count) {
             pool.push_back(std::make_unique<Fiber>());
-            pool.back()->stack.reset(new char[stack]);
-        }
-        for (int i = 0; i < count; ++i) {
-            Fiber& f = *pool[static_cast<size_t>(i)];
+            Fiber& f = *pool.back();
+            f.stack.reset(new char[stack]);
             getcontext(&f.context);
-            // What nobody has written is no number, not what a thread before left there.
-            std::memset(f.stack.get() + stack - poisoned, 0xff, poisoned);
             f.context.uc_stack.ss_sp = f.stack.get();
             f.context.uc_stack.ss_size = stack;
             f.context.uc_link = nullptr;
             makecontext(&f.context, trampoline, 0);
+            fibers.push_back(&f);
+        }
+        Fiber* const* const all = fibers.data();
+        for (int i = 0; i < count; ++i) {
+            Fiber& f = *all[i];
             f.block = {first + i / threads, 0, 0}, f.thread = {i % threads, 0, 0};
             f.state = Fiber::ready, f.begun = false;
         }
@@ -193,22 +212,23 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
                 for (bool moving = true; moving;) {
                     moving = false;
                     for (int t = 0; t < threads; ++t) {
-                        Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
+                        Fiber& f = *all[b * threads + t];
                         if (f.state == Fiber::ready) resume(f);
                         if (f.state == Fiber::ready) moving = true;  // it only let others run
                     }
                     if (moving) continue;
                     for (int t = 0; t < threads; ++t) {
-                        Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
+                        Fiber& f = *all[b * threads + t];
                         if (f.state == Fiber::at_block) f.state = Fiber::ready, moving = true;
                     }
                 }
             for (int i = 0; i < count; ++i) {
-                Fiber& f = *pool[static_cast<size_t>(i)];
+                Fiber& f = *all[i];
                 if (f.state == Fiber::at_grid) f.state = Fiber::ready, alive = true;
             }
         }
     }
 }
+#pragma GCC pop_options
 
 #include "machine.h"
