@@ -4,8 +4,10 @@
 set -u
 python=$1
 chosen="not long"
+patience=600 # seconds for a C++ test
 if [ "${2:-}" = long ]; then
     chosen=
+    patience=3600
     export TRANSFUSE_TESTS=long TRANSFUSE_FUZZ_SECONDS="${TRANSFUSE_FUZZ_SECONDS:-300}"
 fi
 status=0
@@ -14,7 +16,7 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
 if [ -e "$BUILD/CTestTestfile.cmake" ]; then
-    { ctest --test-dir "$BUILD" --output-on-failure -j "$JOBS" 2>&1; echo $? >"$out.rc"; } | tee "$out"
+    { ctest --test-dir "$BUILD" --output-on-failure --timeout "$patience" -j "$JOBS" 2>&1; echo $? >"$out.rc"; } | tee "$out"
     [ "$(cat "$out.rc")" = 0 ] || status=1
     closing=$(grep -E '^[0-9]+% tests passed|^No tests were found' "$out")
 else
