@@ -57,17 +57,20 @@ public:
             cpu::set(all, i, std::nan(""));
     }
     void fill(const std::vector<double>& values) {
-        for_each([&](size_t i, int64_t offset) { cpu::set(view(), offset, values[i]); });
+        const TensorView own = view();
+        for_each([&](size_t i, int64_t offset) { cpu::set(own, offset, values[i]); });
     }
     std::vector<double> values() {
         std::vector<double> result(static_cast<size_t>(numel(type_.shape)));
-        for_each([&](size_t i, int64_t offset) { result[i] = cpu::get(view(), offset); });
+        const TensorView own = view();
+        for_each([&](size_t i, int64_t offset) { result[i] = cpu::get(own, offset); });
         return result;
     }
     // Everything that is no element is still poison.
     bool guards_hold() {
         std::vector<double> kept = values();
-        for_each([&](size_t, int64_t offset) { cpu::set(view(), offset, std::nan("")); });
+        const TensorView own = view();
+        for_each([&](size_t, int64_t offset) { cpu::set(own, offset, std::nan("")); });
         bool hold = true;
         const TensorView all{memory_.data(), type_.dtype, {}, {}};
         for (int64_t i = 0; i < static_cast<int64_t>(memory_.size()) / bytes(type_.dtype); ++i)
@@ -79,9 +82,10 @@ public:
 private:
     template <class F>
     void for_each(const F& f) {
-        if (numel(type_.shape) == 0) return;
+        const auto count = static_cast<size_t>(numel(type_.shape));
+        if (count == 0) return;
         cpu::Odometer at(type_.shape, 0);
-        for (size_t i = 0; i < static_cast<size_t>(numel(type_.shape)); ++i, at.next()) f(i, at.offset(strides_));
+        for (size_t i = 0; i < count; ++i, at.next()) f(i, at.offset(strides_));
     }
     static constexpr int64_t guard = 32;
     Type type_;
