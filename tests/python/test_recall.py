@@ -185,6 +185,29 @@ def test_what_forward_reads_is_honoured(no_fallback):
     same(ours(x), model(x))
 
 
+class Lengths(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.scale = nn.ConvTranspose2d(3, 4, 3), nn.Parameter(torch.rand(4, 1, 1))
+
+    def forward(self, x):
+        return self.up(x) * self.scale.sum() * len(self.scale)
+
+
+def test_a_parameter_of_another_length_is_seen(no_fallback):
+    model = Lengths()
+    ours = optimized(model)
+    with torch.no_grad():
+        for length in (4, 2, 2, 4, 7):
+            x, values = torch.randn(2, 3, 5, 4), torch.rand(length, 1, 1)
+            for net in (model, ours):
+                net.scale = nn.Parameter(values)
+            same(ours(x), model(x))
+            for net in (model, ours):
+                net.scale.data = torch.cat([values, values])
+            same(ours(x), model(x))
+
+
 def test_loggers_recurrent_layers_and_own_calls(no_fallback):
     """What changes of itself while forward() runs is no change of the model's; what a __call__ adds is added once."""
 

@@ -11,6 +11,7 @@ import types
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from transfuse.capture.generators import state_of
 from transfuse.capture.outside import Outside, is_number, value_at
@@ -68,6 +69,9 @@ class Watch:
         # The root's own hooks run around forward(), outside of what is captured.
         self.hooks = [t[name] for t in tables[1:] for name in HOOKS]
         self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers")]
+        # A forward() may read how long its own parameters are: len(self.scale). Those of PyTorch's layers do not.
+        own = [m for m in self.modules if not written(type(m)).__module__.startswith("torch.")]
+        self.shaped = [table for m in own if (table := m.__dict__["_parameters"])]
 
     def holds(self) -> bool:
         """Whether the module still has the parts and attributes that are watched, and the parts their classes."""
@@ -86,6 +90,7 @@ class Watch:
         return (
             tuple([get(table) for get, table in self.plain]),
             tuple([tuple([(k, p.dtype) for k, p in t.items() if p is not None]) for t in self.parameters]),
+            tuple([tuple([(k, p.shape) for k, p in _filled(t)]) for t in self.shaped]) if self.shaped else None,
             tuple([tuple(_kinds(get(table), count)) for get, table, count in self.numbers]),
             tuple([exact(tuple(table[name])) for table, name in self.lists]) if self.lists else None,
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
@@ -131,6 +136,9 @@ class Watch:
                 f"{where}[{key!r}] is None" if tensor is None else f"{where}[{key!r}].dtype is {named(tensor.dtype)}"
                 for key, tensor in table.items()
             ]
+        for table in self.shaped:
+            where = named(table)
+            tests += [f"{where}[{key!r}].shape == {named(p.shape)}" for key, p in _filled(table)]
         tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
         for get, table, count in self.numbers:
             values = f"{named(get)}({named(table)})"
@@ -163,6 +171,10 @@ class Watch:
 def written(kind: type) -> type:
     """The class as its author wrote it."""
     return getattr(kind, "_transfuse_base", kind)
+
+
+def _filled(parameters: dict) -> list[tuple[str, torch.Tensor]]:
+    return [(name, p) for name, p in parameters.items() if p is not None and not is_lazy(p)]
 
 
 def _kinds(values, count: int) -> list[type]:
