@@ -2065,28 +2065,27 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block290 = block0 - count5;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int PARTS = 1, TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block290 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 86016) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                            const float v294 = v293 * real126;
-                            v[j] = (float)v294;
-                        }
+            if (part < PARTS) {
+                const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v294 = v293 * real126;
+                        v[j] = (float)v294;
                     }
-                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                    *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -3026,32 +3025,31 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block290 = block0 - count5;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int PARTS = 1, TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block290 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 86016) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    unsigned high[LANES], low[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                            const float v294 = v293 * real126;
-                            v[j] = (float)v294;
-                        }
-                        high[j] = round_tf32(v[j]);
-                        const float rest = v[j] - __uint_as_float(high[j]);
-                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+            if (part < PARTS) {
+                const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v293 = tf_load<float>(p2 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v294 = v293 * real126;
+                        v[j] = (float)v294;
                     }
-                    *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                    *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
                 }
+                *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p4 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -3379,28 +3377,27 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block5 = block0 - count3;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int PARTS = 1, TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block5 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 86016) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                            const float v9 = v8 * real1;
-                            v[j] = (float)v9;
-                        }
+            if (part < PARTS) {
+                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v9 = v8 * real1;
+                        v[j] = (float)v9;
                     }
-                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                    *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -3833,7 +3830,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_dense_tail1(const double* p0, float* p1, float* p2, const double* p3, const double* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7, int n0, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7, int count8) {
+extern "C" __global__ void __launch_bounds__(256) tf_dense_tail1(const double* p0, float* p1, double* p2, float* p3, const double* p4, const double* p5, const double* p6, const float* __restrict__ p7, const float* __restrict__ p8, float* p9, int n0, int count0, int count1, int count2, int count3, int count4, int count5, int count6, int count7) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         if (block0 < count1) {
@@ -3844,35 +3841,36 @@ extern "C" __global__ void __launch_bounds__(256) tf_dense_tail1(const double* p
                 const double v4 = v3 + 1.0000000000000001e-05;
                 const double v5 = tf_rsqrt(v4);
                 tf_store(p1 + t2, v5);
-            }
-        }
-        else if (block0 < count4) {
-            const int block6 = block0 - count5;
-            const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
-            if (t7 < count6) {
-                const double v8 = tf_load<double>(p0 + t7);
-                const double v9 = v8 * 1.0000024112712462;
-                tf_store(p2 + t7, v9);
+                tf_store(p2 + t2, v5);
             }
         }
         else  {
-            const int block10 = block0 - count7;
+            const int block6 = block0 - count4;
+            const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
+            if (t7 < count5) {
+                const double v8 = tf_load<double>(p0 + t7);
+                const double v9 = v8 * 1.0000024112712462;
+                tf_store(p3 + t7, v9);
+            }
+        }
+    }
+    TF_CLUSTER_BARRIER();
+    for (int block10 = blockIdx.x; block10 < count6; block10 += gridDim.x) {
+         {
             const tf_index t11 = (tf_index)block10 * 256 + threadIdx.x;
-            if (t11 < count8) {
+            if (t11 < count7) {
                 const tf_index i12 = (t11 / 128);
                 const tf_index i13 = (t11 - (i12 * 128));
-                const double v14 = tf_load<double>(p3 + ((i12 * n0) + i13));
-                const double v15 = tf_load<double>(p4 + i13);
+                const double v14 = tf_load<double>(p4 + ((i12 * n0) + i13));
+                const double v15 = tf_load<double>(p5 + i13);
                 const double v16 = v14 - v15;
-                const double v17 = tf_load<double>(p0 + i13);
-                const double v18 = v17 + 1.0000000000000001e-05;
-                const double v19 = tf_rsqrt(v18);
-                const float v20 = tf_load<float>(p5 + i13);
-                const double v21 = v19 * (double)v20;
-                const double v22 = v16 * v21;
-                const float v23 = tf_load<float>(p6 + i13);
-                const double v24 = v22 + (double)v23;
-                tf_store(p7 + ((i12 * n0) + i13), v24);
+                const double v17 = tf_load<double>(p6 + i13);
+                const float v18 = tf_load<float>(p7 + i13);
+                const double v19 = v17 * (double)v18;
+                const double v20 = v16 * v19;
+                const float v21 = tf_load<float>(p8 + i13);
+                const double v22 = v20 + (double)v21;
+                tf_store(p9 + ((i12 * n0) + i13), v22);
             }
         }
     }
@@ -3905,32 +3903,31 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
         else  {
             const int block5 = block0 - count3;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, EACH = 3, PARTS_OF_TILES = 84, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int PARTS = 1, TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block5 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 86016) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    unsigned high[LANES], low[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
-                            const float v9 = v8 * real1;
-                            v[j] = (float)v9;
-                        }
-                        high[j] = round_tf32(v[j]);
-                        const float rest = v[j] - __uint_as_float(high[j]);
-                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+            if (part < PARTS) {
+                const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v8 = tf_load<float>(p3 + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                        const float v9 = v8 * real1;
+                        v[j] = (float)v9;
                     }
-                    *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                    *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
                 }
+                *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p2 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -4263,113 +4260,51 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* p3, const float* p4, float* p5, double* p6, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, int count2, int count3, int count4, int count5, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
-    __shared__ double tf_shared[256];
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise0(const float* p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* p3, const float* p4, float* p5, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        if (block0 < count1) {
-            const int block1 = block0 - count2;
-            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t2 < count3) {
-                const tf_index i3 = tf_quotient_of(t2, d0);
-                const tf_index i4 = (t2 - (i3 * n0));
-                const tf_index i5 = (i4 * 4);
-                const tf_index i6 = tf_quotient_of(i3, d1);
-                const tf_index i7 = (i3 - (i6 * n1));
-                const tf_index i8 = tf_quotient_of(i6, d2);
-                const tf_index i9 = (i6 - (i8 * n2));
-                const tf_index i10 = (i8 / 128);
-                const tf_index i11 = (i8 - (i10 * 128));
-                const float v12 = tf_load<float>(p0 + ((i10 * n3) + i11));
-                const tf_index i13 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
-                const tf_vector<float, 4> q14 = *(const tf_vector<float, 4>*)(p1 + i13);
-                const float v15 = tf_load<float>(p2 + i11);
-                const float v16 = tf_to<float>(q14.lane[0]) - v15;
-                const float v17 = tf_to<float>(q14.lane[1]) - v15;
-                const float v18 = tf_to<float>(q14.lane[2]) - v15;
-                const float v19 = tf_to<float>(q14.lane[3]) - v15;
-                const float v20 = tf_load<float>(p3 + i11);
-                const float v21 = v16 * v20;
-                const float v22 = v17 * v20;
-                const float v23 = v18 * v20;
-                const float v24 = v19 * v20;
-                const float v25 = v12 + v21;
-                const float v26 = v12 + v22;
-                const float v27 = v12 + v23;
-                const float v28 = v12 + v24;
-                const float v29 = tf_load<float>(p4 + i11);
-                const float v30 = v25 + v29;
-                const float v31 = v26 + v29;
-                const float v32 = v27 + v29;
-                const float v33 = v28 + v29;
-                const tf_index i34 = (((((i10 * n4) + (i11 * n5)) + (i9 * n6)) + (i7 * n1)) + i5);
-                tf_vector<float, 4> q35;
-                tf_from(q35.lane[0], v30);
-                tf_from(q35.lane[1], v31);
-                tf_from(q35.lane[2], v32);
-                tf_from(q35.lane[3], v33);
-                *(tf_vector<float, 4>*)(p5 + i34) = q35;
+         {
+            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+            if (t1 < count1) {
+                const tf_index i2 = tf_quotient_of(t1, d0);
+                const tf_index i3 = (t1 - (i2 * n0));
+                const tf_index i4 = (i3 * 4);
+                const tf_index i5 = tf_quotient_of(i2, d1);
+                const tf_index i6 = (i2 - (i5 * n1));
+                const tf_index i7 = tf_quotient_of(i5, d2);
+                const tf_index i8 = (i5 - (i7 * n2));
+                const tf_index i9 = (i7 / 128);
+                const tf_index i10 = (i7 - (i9 * 128));
+                const float v11 = tf_load<float>(p0 + ((i9 * n3) + i10));
+                const tf_index i12 = (((((i9 * n4) + (i10 * n5)) + (i8 * n6)) + (i6 * n1)) + i4);
+                const tf_vector<float, 4> q13 = *(const tf_vector<float, 4>*)(p1 + i12);
+                const float v14 = tf_load<float>(p2 + i10);
+                const float v15 = tf_to<float>(q13.lane[0]) - v14;
+                const float v16 = tf_to<float>(q13.lane[1]) - v14;
+                const float v17 = tf_to<float>(q13.lane[2]) - v14;
+                const float v18 = tf_to<float>(q13.lane[3]) - v14;
+                const float v19 = tf_load<float>(p3 + i10);
+                const float v20 = v15 * v19;
+                const float v21 = v16 * v19;
+                const float v22 = v17 * v19;
+                const float v23 = v18 * v19;
+                const float v24 = v11 + v20;
+                const float v25 = v11 + v21;
+                const float v26 = v11 + v22;
+                const float v27 = v11 + v23;
+                const float v28 = tf_load<float>(p4 + i10);
+                const float v29 = v24 + v28;
+                const float v30 = v25 + v28;
+                const float v31 = v26 + v28;
+                const float v32 = v27 + v28;
+                const tf_index i33 = (((((i9 * n4) + (i10 * n5)) + (i8 * n6)) + (i6 * n1)) + i4);
+                tf_vector<float, 4> q34;
+                tf_from(q34.lane[0], v29);
+                tf_from(q34.lane[1], v30);
+                tf_from(q34.lane[2], v31);
+                tf_from(q34.lane[3], v32);
+                *(tf_vector<float, 4>*)(p5 + i33) = q34;
             }
-        }
-        else  {
-            const int block36 = block0 - count4;
-            const int lane37 = threadIdx.x / 256;
-            const int slice38 = threadIdx.x % 256;
-            const int block39 = block36 / n0;
-            const int split40 = block36 % n0;
-            const tf_index o41 = (tf_index)block39 * 1 + lane37;
-            const tf_index o42 = min(o41, (tf_index)(count5 - 1));
-            double a43 = 0.0;
-            const tf_index t44 = (tf_index)split40 * n8;
-            const tf_index t45 = min(t44 + n8, (tf_index)n7);
-            #pragma unroll 4
-            for (tf_index t46 = (t44 + slice38); t46 < t45; t46 += 256) {
-                const tf_index i47 = tf_quotient_of(t46, d0);
-                const tf_index i48 = (t46 - (i47 * n0));
-                const tf_index i49 = (i48 * 4);
-                const tf_index i50 = tf_quotient_of(i47, d1);
-                const tf_index i51 = (i47 - (i50 * n1));
-                const tf_index i52 = tf_quotient_of(i50, d2);
-                const tf_index i53 = (i50 - (i52 * n2));
-                const float v54 = tf_load<float>(p0 + ((i52 * n3) + o42));
-                const tf_index i55 = (((((i52 * n4) + (o42 * n5)) + (i53 * n6)) + (i51 * n1)) + i49);
-                const tf_vector<float, 4> q56 = *(const tf_vector<float, 4>*)(p1 + i55);
-                const float v57 = tf_load<float>(p2 + o42);
-                const float v58 = tf_to<float>(q56.lane[0]) - v57;
-                const float v59 = tf_to<float>(q56.lane[1]) - v57;
-                const float v60 = tf_to<float>(q56.lane[2]) - v57;
-                const float v61 = tf_to<float>(q56.lane[3]) - v57;
-                const float v62 = tf_load<float>(p3 + o42);
-                const float v63 = v58 * v62;
-                const float v64 = v59 * v62;
-                const float v65 = v60 * v62;
-                const float v66 = v61 * v62;
-                const float v67 = v54 + v63;
-                const float v68 = v54 + v64;
-                const float v69 = v54 + v65;
-                const float v70 = v54 + v66;
-                const float v71 = tf_load<float>(p4 + o42);
-                const float v72 = v67 + v71;
-                const float v73 = v68 + v71;
-                const float v74 = v69 + v71;
-                const float v75 = v70 + v71;
-                a43 += (double)(((v72 + v73) + (v74 + v75)));
-            }
-            const int s76 = slice38 * 1 + lane37;
-            tf_shared[s76] = (double)a43;
-            __syncthreads();
-            for (int half77 = 128; half77 > 0; half77 /= 2) {
-                if (slice38 < half77) {
-                    const int s78 = s76 + half77 * 1;
-                    a43 += (tf_shared[s78]);
-                    tf_shared[s76] = (double)a43;
-                }
-                __syncthreads();
-            }
-            if (slice38 == 0 && o41 < count5) {
-                p6[((split40 * n3) + o42)] = (double)a43;
-            }
-            __syncthreads();
         }
     }
 }
@@ -4386,7 +4321,65 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_pointwise1(const double* p0, float* p1, int n0, int n1, int count0, int count1) {
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise1(const float* p0, double* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+         {
+            const int lane1 = threadIdx.x / 256;
+            const int slice2 = threadIdx.x % 256;
+            const int block3 = block0 / n0;
+            const int split4 = block0 % n0;
+            const tf_index o5 = (tf_index)block3 * 1 + lane1;
+            const tf_index o6 = min(o5, (tf_index)(count1 - 1));
+            double a7 = 0.0;
+            const tf_index t8 = (tf_index)split4 * n2;
+            const tf_index t9 = min(t8 + n2, (tf_index)n1);
+            #pragma unroll 4
+            for (tf_index t10 = (t8 + slice2); t10 < t9; t10 += 256) {
+                const tf_index i11 = tf_quotient_of(t10, d0);
+                const tf_index i12 = (t10 - (i11 * n0));
+                const tf_index i13 = (i12 * 4);
+                const tf_index i14 = tf_quotient_of(i11, d1);
+                const tf_index i15 = (i11 - (i14 * n3));
+                const tf_index i16 = tf_quotient_of(i14, d2);
+                const tf_index i17 = (i14 - (i16 * n4));
+                const tf_index i18 = (((((i16 * n5) + (o6 * n6)) + (i17 * n7)) + (i15 * n3)) + i13);
+                const tf_vector<float, 4> q19 = *(const tf_vector<float, 4>*)(p0 + i18);
+                a7 += (double)(((tf_to<float>(q19.lane[0]) + tf_to<float>(q19.lane[1])) + (tf_to<float>(q19.lane[2]) + tf_to<float>(q19.lane[3]))));
+            }
+            const int s20 = slice2 * 1 + lane1;
+            tf_shared[s20] = (double)a7;
+            __syncthreads();
+            for (int half21 = 128; half21 > 0; half21 /= 2) {
+                if (slice2 < half21) {
+                    const int s22 = s20 + half21 * 1;
+                    a7 += (tf_shared[s22]);
+                    tf_shared[s20] = (double)a7;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o5 < count1) {
+                p1[((split4 * n8) + o6)] = (double)a7;
+            }
+            __syncthreads();
+        }
+    }
+}
+""", []
+
+KERNELS["pointwise_4"] = "tf_pointwise2", r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
+
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
+
+extern "C" __global__ void __launch_bounds__(256) tf_pointwise2(const double* p0, float* p1, int n0, int n1, int count0, int count1) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
@@ -4513,13 +4506,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
              {
                 const int w25 = turned_column;
                 if (turned_inside && w25 < n4) {
+                    int first26 = warp17;
+                    asm volatile("" : "+r"(first26));
                     #pragma unroll
                     for (int j = 0; j < 16; ++j) {
-                        const int channel26 = warp17 + j * 4;
-                        if (channel26 < 64) {
-                            const int c27 = channel26;
-                            const float v28 = tf_load<float>(p0 + (((((turned_image * n7) + (c27 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w25));
-                            next_turned[j] = (float)v28;
+                        const int channel27 = first26 + j * 4;
+                         {
+                            const int c28 = channel27;
+                            const float v29 = tf_load<float>(p0 + (((((turned_image * n7) + (c28 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w25));
+                            next_turned[j] = (float)v29;
                         }
                     }
                 }
@@ -4528,96 +4523,100 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             for (int j = 0; j < 16; ++j)
                 turned[(warp17 + j * 4) * 260 + (0 & 255) + lane14] = round_tf32(next_turned[j]);
         }
-        const int first29 = begin12;
+        const int first30 = begin12;
          {
-            const int position30 = ((first29 + 32 - 4) + lane14);
-            turned_inside = position30 >= 0 && position30 < positions11;
+            const int position31 = ((first30 + 32 - 4) + lane14);
+            turned_inside = position31 >= 0 && position31 < positions11;
             if (turned_inside) {
-                const int row31 = tf_quotient_of(position30, d0);
-                turned_column = position30 - row31 * n5;
-                const int q32 = row31 / n_10;
-                const int u33 = row31 - q32 * n_10;
-                turned_outer1 = (n_8 + u33);
-                const int q34 = q32 / n_7;
-                const int u35 = q32 - q34 * n_7;
-                turned_outer0 = (n_5 + u35);
-                turned_image = q34;
+                const int row32 = tf_quotient_of(position31, d0);
+                turned_column = position31 - row32 * n5;
+                const int q33 = row32 / n_10;
+                const int u34 = row32 - q33 * n_10;
+                turned_outer1 = (n_8 + u34);
+                const int q35 = q33 / n_7;
+                const int u36 = q33 - q35 * n_7;
+                turned_outer0 = (n_5 + u36);
+                turned_image = q35;
             }
         }
          {
-            const int position36 = (first29 + lane14);
-            still_inside = position36 >= 0 && position36 < positions11;
+            const int position37 = (first30 + lane14);
+            still_inside = position37 >= 0 && position37 < positions11;
             if (still_inside) {
-                const int row37 = tf_quotient_of(position36, d0);
-                still_column = position36 - row37 * n5;
-                const int q38 = row37 / n_10;
-                const int u39 = row37 - q38 * n_10;
-                still_outer1 = (n_9 + u39);
-                const int q40 = q38 / n_7;
-                const int u41 = q38 - q40 * n_7;
-                still_outer0 = (n_6 + u41);
-                still_image = q40;
+                const int row38 = tf_quotient_of(position37, d0);
+                still_column = position37 - row38 * n5;
+                const int q39 = row38 / n_10;
+                const int u40 = row38 - q39 * n_10;
+                still_outer1 = (n_9 + u40);
+                const int q41 = q39 / n_7;
+                const int u42 = q39 - q41 * n_7;
+                still_outer0 = (n_6 + u42);
+                still_image = q41;
             }
         }
-        for (int p = first29; p < end13; p += 32) {
+        for (int p = first30; p < end13; p += 32) {
             for (int j = 0; j < 16; ++j) next_turned[j] = 0.0f;
              {
-                const int w42 = turned_column;
-                if (turned_inside && w42 < n4) {
+                const int w43 = turned_column;
+                if (turned_inside && w43 < n4) {
+                    int first44 = warp17;
+                    asm volatile("" : "+r"(first44));
                     #pragma unroll
                     for (int j = 0; j < 16; ++j) {
-                        const int channel43 = warp17 + j * 4;
-                        if (channel43 < 64) {
-                            const int c44 = channel43;
-                            const float v45 = tf_load<float>(p0 + (((((turned_image * n7) + (c44 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w42));
-                            next_turned[j] = (float)v45;
+                        const int channel45 = first44 + j * 4;
+                         {
+                            const int c46 = channel45;
+                            const float v47 = tf_load<float>(p0 + (((((turned_image * n7) + (c46 * n8)) + (turned_outer0 * n9)) + (turned_outer1 * n4)) + w43));
+                            next_turned[j] = (float)v47;
                         }
                     }
                 }
             }
             for (int j = 0; j < 32; ++j) next_still[0][j] = 0.0f;
              {
-                const int w46 = still_column;
-                if (still_inside && w46 < n5) {
+                const int w48 = still_column;
+                if (still_inside && w48 < n5) {
+                    int first49 = warp17;
+                    asm volatile("" : "+r"(first49));
                     #pragma unroll
                     for (int j = 0; j < 32; ++j) {
-                        const int channel47 = warp17 + j * 4;
-                        if (channel47 < 128) {
-                            const int c48 = channel47;
-                            const float v49 = tf_load<float>(p1 + (((((still_image * n10) + (c48 * n11)) + (still_outer0 * n12)) + (still_outer1 * n5)) + w46));
-                            next_still[0][j] = (float)v49;
+                        const int channel50 = first49 + j * 4;
+                         {
+                            const int c51 = channel50;
+                            const float v52 = tf_load<float>(p1 + (((((still_image * n10) + (c51 * n11)) + (still_outer0 * n12)) + (still_outer1 * n5)) + w48));
+                            next_still[0][j] = (float)v52;
                         }
                     }
                 }
             }
              {
-                const int position50 = ((p + 32 + 32 - 4) + lane14);
-                turned_inside = position50 >= 0 && position50 < positions11;
+                const int position53 = ((p + 32 + 32 - 4) + lane14);
+                turned_inside = position53 >= 0 && position53 < positions11;
                 if (turned_inside) {
-                    const int row51 = tf_quotient_of(position50, d0);
-                    turned_column = position50 - row51 * n5;
-                    const int q52 = row51 / n_10;
-                    const int u53 = row51 - q52 * n_10;
-                    turned_outer1 = (n_8 + u53);
-                    const int q54 = q52 / n_7;
-                    const int u55 = q52 - q54 * n_7;
-                    turned_outer0 = (n_5 + u55);
-                    turned_image = q54;
+                    const int row54 = tf_quotient_of(position53, d0);
+                    turned_column = position53 - row54 * n5;
+                    const int q55 = row54 / n_10;
+                    const int u56 = row54 - q55 * n_10;
+                    turned_outer1 = (n_8 + u56);
+                    const int q57 = q55 / n_7;
+                    const int u58 = q55 - q57 * n_7;
+                    turned_outer0 = (n_5 + u58);
+                    turned_image = q57;
                 }
             }
              {
-                const int position56 = (p + 32 + lane14);
-                still_inside = position56 >= 0 && position56 < positions11;
+                const int position59 = (p + 32 + lane14);
+                still_inside = position59 >= 0 && position59 < positions11;
                 if (still_inside) {
-                    const int row57 = tf_quotient_of(position56, d0);
-                    still_column = position56 - row57 * n5;
-                    const int q58 = row57 / n_10;
-                    const int u59 = row57 - q58 * n_10;
-                    still_outer1 = (n_9 + u59);
-                    const int q60 = q58 / n_7;
-                    const int u61 = q58 - q60 * n_7;
-                    still_outer0 = (n_6 + u61);
-                    still_image = q60;
+                    const int row60 = tf_quotient_of(position59, d0);
+                    still_column = position59 - row60 * n5;
+                    const int q61 = row60 / n_10;
+                    const int u62 = row60 - q61 * n_10;
+                    still_outer1 = (n_9 + u62);
+                    const int q63 = q61 / n_7;
+                    const int u64 = q61 - q63 * n_7;
+                    still_outer0 = (n_6 + u64);
+                    still_image = q63;
                 }
             }
             if (round > 0) barrier_wait(shared_address(empty + slot), (round - 1) & 1);
@@ -4638,15 +4637,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
     registers_take<208>();
     unsigned a[4][4];
     float sums[5][32] = {};
-    const int first62 = t15;
+    const int first65 = t15;
     const unsigned* const mine = turned + (warp17 * 16 + g16) * 260;
     for (int p = begin12; p < end13; p += 32) {
         barrier_wait(shared_address(full + slot), round & 1);
         const unsigned here = shared_address(still) + slot * 16512 + role18 * 1024;
-        const int from63 = p - begin12 + first62;
+        const int from66 = p - begin12 + first65;
          {
             products_wait<3>();
-            const int at = (from63 + 0) & 255, later = (at + 4) & 255;
+            const int at = (from66 + 0) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[0], descriptor(here + 0, 2064, 128));
@@ -4654,7 +4653,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = (from63 + 1) & 255, later = (at + 4) & 255;
+            const int at = (from66 + 1) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[1], descriptor(here + 0, 2064, 128));
@@ -4662,7 +4661,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = (from63 + 2) & 255, later = (at + 4) & 255;
+            const int at = (from66 + 2) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[2], descriptor(here + 0, 2064, 128));
@@ -4671,7 +4670,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
          {
             products_wait<3>();
             if (p > begin12) barrier_arrive(shared_address(empty + (slot ? slot - 1 : 3)));
-            const int at = (from63 + 3) & 255, later = (at + 4) & 255;
+            const int at = (from66 + 3) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[3], descriptor(here + 0, 2064, 128));
@@ -4679,7 +4678,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = (from63 + 4) & 255, later = (at + 4) & 255;
+            const int at = (from66 + 4) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[0], descriptor(here + 0, 2064, 128));
@@ -4687,7 +4686,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 0 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 0 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[1], descriptor(here + 4128, 2064, 128));
@@ -4695,7 +4694,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 1 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 1 + 8)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[2], descriptor(here + 4128, 2064, 128));
@@ -4703,7 +4702,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 2 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 2 + 8)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[3], descriptor(here + 4128, 2064, 128));
@@ -4711,7 +4710,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 3 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 3 + 8)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[0], descriptor(here + 4128, 2064, 128));
@@ -4719,7 +4718,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 4 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 4 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[1], descriptor(here + 4128, 2064, 128));
@@ -4727,7 +4726,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 0 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 0 + 16)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[2], descriptor(here + 8256, 2064, 128));
@@ -4735,7 +4734,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 1 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 1 + 16)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[3], descriptor(here + 8256, 2064, 128));
@@ -4743,7 +4742,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 2 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 2 + 16)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[0], descriptor(here + 8256, 2064, 128));
@@ -4751,7 +4750,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 3 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 3 + 16)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[1], descriptor(here + 8256, 2064, 128));
@@ -4759,7 +4758,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 4 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 4 + 16)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[2], descriptor(here + 8256, 2064, 128));
@@ -4767,7 +4766,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 0 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 0 + 24)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[3], descriptor(here + 12384, 2064, 128));
@@ -4775,7 +4774,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 1 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 1 + 24)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[0], descriptor(here + 12384, 2064, 128));
@@ -4783,7 +4782,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 2 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 2 + 24)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[1], descriptor(here + 12384, 2064, 128));
@@ -4791,7 +4790,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 3 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 3 + 24)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[2], descriptor(here + 12384, 2064, 128));
@@ -4799,7 +4798,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from63 + 4 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from66 + 4 + 24)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[3], descriptor(here + 12384, 2064, 128));
@@ -4823,33 +4822,33 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
     #pragma unroll
     for (int i = 0; i < 32; ++i)
         landed(sums[4][i]);
-    const long long to64 = (long long)slice4 * n13 + (((tap3 * 5) + tap1) * 40960);
-    const int row65 = warp17 * 16 + g16;
-    const int column66 = (2 * t15 + role18 * 64);
+    const long long to67 = (long long)slice4 * n13 + (((tap3 * 5) + tap1) * 40960);
+    const int row68 = warp17 * 16 + g16;
+    const int column69 = (2 * t15 + role18 * 64);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((4) * 8192)] = sums[0][i];
+        const int of_turned = row68 + i / 2 % 2 * 8, of_still = column69 + i / 4 * 8 + i % 2;
+        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to67)[((of_turned) * 128) + (of_still) + ((4) * 8192)] = sums[0][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((3) * 8192)] = sums[1][i];
+        const int of_turned = row68 + i / 2 % 2 * 8, of_still = column69 + i / 4 * 8 + i % 2;
+        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to67)[((of_turned) * 128) + (of_still) + ((3) * 8192)] = sums[1][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((2) * 8192)] = sums[2][i];
+        const int of_turned = row68 + i / 2 % 2 * 8, of_still = column69 + i / 4 * 8 + i % 2;
+        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to67)[((of_turned) * 128) + (of_still) + ((2) * 8192)] = sums[2][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((1) * 8192)] = sums[3][i];
+        const int of_turned = row68 + i / 2 % 2 * 8, of_still = column69 + i / 4 * 8 + i % 2;
+        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to67)[((of_turned) * 128) + (of_still) + ((1) * 8192)] = sums[3][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row65 + i / 2 % 2 * 8, of_still = column66 + i / 4 * 8 + i % 2;
-        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to64)[((of_turned) * 128) + (of_still) + ((0) * 8192)] = sums[4][i];
+        const int of_turned = row68 + i / 2 % 2 * 8, of_still = column69 + i / 4 * 8 + i % 2;
+        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to67)[((of_turned) * 128) + (of_still) + ((0) * 8192)] = sums[4][i];
     }
 }
 """, []
@@ -4873,19 +4872,19 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
             if (t1 < count1) {
                 const tf_index i2 = tf_quotient_of(t1, d0);
                 const tf_index i3 = (t1 - (i2 * n0));
-                const tf_index i4 = tf_quotient_of(i2, d0);
-                const tf_index i5 = (i2 - (i4 * n0));
-                const tf_index i6 = tf_quotient_of(i4, d0);
-                const tf_index i7 = (i4 - (i6 * n0));
+                const tf_index i4 = (i2 / 64);
+                const tf_index i5 = (i2 - (i4 * 64));
+                const tf_index i6 = tf_quotient_of(i4, d1);
+                const tf_index i7 = (i4 - (i6 * n1));
                 const tf_index i8 = tf_quotient_of(i6, d1);
                 const tf_index i9 = (i6 - (i8 * n1));
                 double a10 = 0.0;
                 for (tf_index r11 = 0; r11 < n6; ++r11) {
-                    const double v12 = (double)p0[((((((i8 * n1) + i9) + (i7 * n3)) + (i5 * n4)) + (i3 * n5)) + (r11 * n2))];
+                    const double v12 = (double)p0[((((((i5 * n0) + i3) + (i8 * n3)) + (i9 * n4)) + (i7 * n5)) + (r11 * n2))];
                     a10 += (v12);
                 }
                 const float v13 = (float)(a10);
-                tf_store(p1 + (((((i8 * n7) + (i9 * n8)) + (i7 * n9)) + (i5 * n0)) + i3), v13);
+                tf_store(p1 + (((((i5 * n7) + (i3 * n8)) + (i8 * n9)) + (i9 * n1)) + i7), v13);
             }
         }
     }
@@ -5027,28 +5026,30 @@ extern "C" __global__ void __launch_bounds__(256, 2) tf_correlate_columns(const 
             const int at27 = q24 - q26 * n2;
             const int q28 = tf_quotient_of(q26, d1);
             const int at29 = q26 - q28 * n1;
+            int first30 = ((rows3 * 64) + warp11);
+            asm volatile("" : "+r"(first30));
             #pragma unroll
             for (int j = 0; j < 8; ++j) {
-                const int channel30 = ((rows3 * 64) + warp11) + j * 8;
-                if (channel30 < 128) {
-                    const int c31 = channel30;
-                    const float v32 = tf_load<float>(p0 + (((((q28 * n4) + (c31 * n5)) + (at29 * n6)) + (at27 * n2)) + at25));
-                    next_many[j] = (float)v32;
+                const int channel31 = first30 + j * 8;
+                 {
+                    const int c32 = channel31;
+                    const float v33 = tf_load<float>(p0 + (((((q28 * n4) + (c32 * n5)) + (at29 * n6)) + (at27 * n2)) + at25));
+                    next_many[j] = (float)v33;
                 }
             }
-            const int from33 = at29;
-            const int from34 = at27;
-            const int from35 = at25;
+            const int from34 = at29;
+            const int from35 = at27;
+            const int from36 = at25;
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
                 const int* const column = table + (warp11 + j * 8) * 4;
-                const int to36 = (from33 + column[1]);
-                const int to37 = (from34 + column[2]);
-                const int to38 = (from35 + column[3]);
-                if (column[0] >= 0 && to36 >= 0 && to36 < n0 && to37 >= 0 && to37 < n7 && to38 >= 0 && to38 < n7) {
-                    const int c39 = column[0];
-                    const float v40 = tf_load<float>(p1 + (((((q28 * n8) + (c39 * n9)) + (to36 * n10)) + (to37 * n7)) + to38));
-                    next_few[j] = (float)v40;
+                const int to37 = (from34 + column[1]);
+                const int to38 = (from35 + column[2]);
+                const int to39 = (from36 + column[3]);
+                if (column[0] >= 0 && to37 >= 0 && to37 < n0 && to38 >= 0 && to38 < n7 && to39 >= 0 && to39 < n7) {
+                    const int c40 = column[0];
+                    const float v41 = tf_load<float>(p1 + (((((q28 * n8) + (c40 * n9)) + (to37 * n10)) + (to38 * n7)) + to39));
+                    next_few[j] = (float)v41;
                 }
             }
         }
@@ -5074,11 +5075,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) tf_correlate_columns(const 
         for (int j = 0; j < 16; ++j) few[(stage * 128 + warp11 + j * 8) * 36 + lane8] = next_few[j];
         __syncthreads();
     }
-    const long long to41 = (long long)slice4 * n11 + 0;
+    const long long to42 = (long long)slice4 * n11 + 0;
     for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
         const int row = ((rows3 * 64) + warp_row12) + m * 16 + g10 + c / 2 * 8;
         const int column = ((columns1 * 128) + warp_column13) + n * 8 + 2 * t9 + c % 2;
-        if (row < 128 && column < 8000) p2[to41 + row * 8000 + column] = sums[m][n][c];
+        if (row < 128 && column < 8000) p2[to42 + row * 8000 + column] = sums[m][n][c];
     }
 }
 """, []
@@ -5094,7 +5095,7 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }""" + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int count0, int count1, tf_divisor d0, tf_divisor d1) {
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, tf_divisor d0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
@@ -5106,15 +5107,15 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
                 const tf_index i5 = (i2 - (i4 * n0));
                 const tf_index i6 = tf_quotient_of(i4, d0);
                 const tf_index i7 = (i4 - (i6 * n0));
-                const tf_index i8 = tf_quotient_of(i6, d1);
-                const tf_index i9 = (i6 - (i8 * n1));
+                const tf_index i8 = (i6 / 64);
+                const tf_index i9 = (i6 - (i8 * 64));
                 double a10 = 0.0;
-                for (tf_index r11 = 0; r11 < n6; ++r11) {
-                    const double v12 = (double)p0[((((((i8 * n3) + (i9 * n4)) + (i7 * n5)) + (i5 * n0)) + i3) + (r11 * n2))];
+                for (tf_index r11 = 0; r11 < n5; ++r11) {
+                    const double v12 = (double)p0[((((((i9 * n2) + (i8 * n3)) + (i7 * n4)) + (i5 * n0)) + i3) + (r11 * n1))];
                     a10 += (v12);
                 }
                 const float v13 = (float)(a10);
-                tf_store(p1 + (((((i8 * n7) + (i9 * n3)) + (i7 * n5)) + (i5 * n0)) + i3), v13);
+                tf_store(p1 + (((((i9 * n6) + (i8 * n2)) + (i7 * n4)) + (i5 * n0)) + i3), v13);
             }
         }
     }
@@ -5137,31 +5138,30 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 125, EACH = 3, PARTS_OF_TILES = 42, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int PARTS = 1, TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 86016) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const tf_index i3 = (4 - (tap / 25));
-                            const tf_index i4 = (4 - (tap / 5 % 5));
-                            const tf_index i5 = (4 - (tap % 5));
-                            const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
-                            const float v7 = v6 * real0;
-                            v[j] = (float)v7;
-                        }
+            if (part < PARTS) {
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const tf_index i3 = (4 - (tap / 25));
+                        const tf_index i4 = (4 - (tap / 5 % 5));
+                        const tf_index i5 = (4 - (tap % 5));
+                        const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
+                        const float v7 = v6 * real0;
+                        v[j] = (float)v7;
                     }
-                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -5445,35 +5445,34 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 125, EACH = 3, PARTS_OF_TILES = 42, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int PARTS = 1, TILES = 125, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 86016) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    unsigned high[LANES], low[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const tf_index i3 = (4 - (tap / 25));
-                            const tf_index i4 = (4 - (tap / 5 % 5));
-                            const tf_index i5 = (4 - (tap % 5));
-                            const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
-                            const float v7 = v6 * real0;
-                            v[j] = (float)v7;
-                        }
-                        high[j] = round_tf32(v[j]);
-                        const float rest = v[j] - __uint_as_float(high[j]);
-                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 8.16280021e-08f);
+            if (part < PARTS) {
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const tf_index i3 = (4 - (tap / 25));
+                        const tf_index i4 = (4 - (tap / 5 % 5));
+                        const tf_index i5 = (4 - (tap % 5));
+                        const float v6 = tf_load<float>(p1 + (((((co * 16000) + ((first + j) * 125)) + (i3 * 25)) + (i4 * 5)) + i5));
+                        const float v7 = v6 * real0;
+                        v[j] = (float)v7;
                     }
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 8.16280021e-08f);
                 }
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -6266,7 +6265,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
 }
 """, []
 
-KERNELS["pointwise_4"] = "tf_pointwise0", r"""
+KERNELS["pointwise_5"] = "tf_pointwise0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -6877,7 +6876,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
 }
 """, []
 
-KERNELS["pointwise_5"] = "tf_pointwise0", r"""
+KERNELS["pointwise_6"] = "tf_pointwise0", r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + r"""
@@ -7492,7 +7491,7 @@ PLANS = {
             launch("moments", 2048, 256, 0, [leaf(0), work(4137984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
                 raw("0100000006000000"), raw("0100000004000000")], early=True),
             # mul[128], taps[1,64,128,1,1,1], pack weights
-            launch("prepare", 369, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 369, 1, 0, 33,
+            launch("prepare", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0, 33,
                 1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
@@ -7536,8 +7535,8 @@ PLANS = {
             launch("moments", 2048, 256, 0, [leaf(0), work(8233984), 2, 64, 16, 256, 8, 1048576, 16384, 1024, raw("0100000001000000"),
                 raw("0100000006000000"), raw("0100000004000000")], early=True),
             # mul[128], taps[1,64,128,1,1,1], pack weights
-            launch("prepare_2", 369, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 369, 1, 0, 33,
-                1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
+            launch("prepare_2", 1033, 256, 0, [leaf(2), work(32768), leaf(1), work(0), work(41984), 1, 8192, 128, 1, 1, 1, 1, 1033, 1, 0,
+                33, 1, 33, raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
@@ -7574,10 +7573,10 @@ PLANS = {
         ],
     ),
     "train_training_tf32": (
-        10668544, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
+        10669568, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
         [
             # mul[128], pack weights
-            launch("prepare_3", 337, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 337, 1, 0, 1, raw("00000040"), raw("00000040")]),
+            launch("prepare_3", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
             # dense tiles: run 1x1x5x36 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 3 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store shared_padding alternates skips
             launch("dense_3", 132, 512, 230656, [leaf(0), work(512),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000800000001000000000a0000"),
@@ -7587,17 +7586,17 @@ PLANS = {
                 boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (36, 9, 5, 1, 4))], early=True),
             # var[1,128,1,1,1], mean[1,128,1,1,1], mean[16,128,1,1,1]
             launch("dense_tail_2", 288, 256, 0, [work(5407232), work(10650112), work(4096512), out(4), out(1), work(10651136),
-                work(9339392), out(6), work(10652160), 2560, 128, 327680, 414720, 20480, 160, 25920, 288, 16, 0, 128, 32, 16, 128, 32, 2048], early=True),
-            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1]
-            launch("dense_tail_3", 10, 256, 0, [work(10650112), out(5), out(2), work(10652160), work(10651136), leaf(3), leaf(4), out(0),
-                128, 10, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
+                work(9339392), out(6), work(10653184), 2560, 128, 327680, 414720, 20480, 160, 25920, 288, 16, 0, 128, 32, 16, 128, 32, 2048], early=True),
+            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 2 stages
+            launch("dense_tail_3", 8, 256, 0, [work(10650112), out(5), work(10652160), out(2), work(10653184), work(10651136),
+                work(10652160), leaf(3), leaf(4), out(0), 128, 2, 1, 0, 128, 1, 128, 8, 2048], cluster=8, early=True),
         ],
     ),
     "train_training_strict": (
-        27871744, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
+        27872768, [(torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (16, 128, 20, 36, 36), (3317760, 25920, 1296, 36, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (1, 128, 1, 1, 1), (128, 1, 1, 1, 1)), (torch.float32, (16, 128, 1, 1, 1), (128, 1, 1, 1, 1))],
         [
             # mul[128], pack weights
-            launch("prepare_4", 337, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 337, 1, 0, 1, raw("00000040"), raw("00000040")]),
+            launch("prepare_4", 1001, 256, 0, [leaf(2), work(0), work(512), leaf(1), 1, 1001, 1, 0, 1, raw("00000040"), raw("00000040")]),
             # dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 10 slabs 2 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates skips
             launch("dense_4", 132, 512, 229632, [leaf(0), work(512),
                 raw("100000001000000020000000200000001000000014000000240000002400000010000000140000000c00000002000000001e0000"),
@@ -7607,10 +7606,10 @@ PLANS = {
                 boxes(leaf(0), 7, 0, (32, 32, 16, 16, 64), (128, 4096, 4194304, 65536), (24, 7, 5, 1, 4))], early=True),
             # var[1,128,1,1,1], mean[1,128,1,1,1], mean[16,128,1,1,1]
             launch("dense_tail_2", 288, 256, 0, [work(12124672), work(27853312), work(8192512), out(4), out(1), work(27854336),
-                work(23921152), out(6), work(27855360), 7680, 128, 983040, 414720, 61440, 480, 25920, 288, 16, 0, 128, 32, 16, 128, 32, 2048], early=True),
-            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1]
-            launch("dense_tail_3", 10, 256, 0, [work(27853312), out(5), out(2), work(27855360), work(27854336), leaf(3), leaf(4), out(0),
-                128, 10, 1, 0, 128, 2, 1, 128, 2, 2048], early=True),
+                work(23921152), out(6), work(27856384), 7680, 128, 983040, 414720, 61440, 480, 25920, 288, 16, 0, 128, 32, 16, 128, 32, 2048], early=True),
+            # rsqrt[1,128,1,1,1], mul[1,128,1,1,1], add[16,128,1,1,1] in 2 stages
+            launch("dense_tail_3", 8, 256, 0, [work(27853312), out(5), work(27855360), out(2), work(27856384), work(27854336),
+                work(27855360), leaf(3), leaf(4), out(0), 128, 2, 1, 0, 128, 1, 128, 8, 2048], cluster=8, early=True),
         ],
     ),
     "train_gradients_tf32": (
@@ -7619,18 +7618,20 @@ PLANS = {
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
             launch("pointwise", 12, 256, 0, [leaf(5), out(3), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(2), work(8192), work(8704),
                 16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
-            # add[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(216441856), 9, 36,
-                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
-                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # add[16,128,20,36,36]
+            launch("pointwise_2", 51840, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), 9, 36, 20, 128, 3317760,
+                25920, 1296, 51840, 13271040, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_3", 1152, 256, 0, [work(9216), work(216441856), 9, 103680, 11520, 36, 20, 3317760, 25920, 1296, 128, 1152,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # mul[1,128,1,1,1]
-            launch("pointwise_3", 1, 256, 0, [work(216441856), out(1), 128, 9, 1, 128], early=True),
+            launch("pointwise_4", 1, 256, 0, [work(216441856), out(1), 128, 9, 1, 128], early=True),
             # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 5 taps, 36 slices, wgmma, TF32
             launch("correlate_groups", 900, 384, 132672, [leaf(0), work(9216), work(216441856), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
                 1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail", 4000, 256, 0, [work(216441856), work(212345856), 5, 128, 1024000, 204800, 40960, 8192, 36, 16000, 125,
-                25, 4000, 1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail", 4000, 256, 0, [work(216441856), work(212345856), 128, 5, 1024000, 204800, 40960, 8192, 36, 16000, 125,
+                25, 4000, 1024000, raw("0100000007000000"), raw("9a99999903000000")], early=True),
             # elements, 4 at once
             launch("loop", 1000, 256, 0, [work(212345856), out(0), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
@@ -7641,18 +7642,20 @@ PLANS = {
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
             launch("pointwise", 12, 256, 0, [leaf(5), out(3), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(2), work(8192), work(8704),
                 16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
-            # add[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(216441856), 9, 36,
-                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
-                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # add[16,128,20,36,36]
+            launch("pointwise_2", 51840, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), 9, 36, 20, 128, 3317760,
+                25920, 1296, 51840, 13271040, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_3", 1152, 256, 0, [work(9216), work(216441856), 9, 103680, 11520, 36, 20, 3317760, 25920, 1296, 128, 1152,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # mul[1,128,1,1,1]
-            launch("pointwise_3", 1, 256, 0, [work(216441856), out(1), 128, 9, 1, 128], early=True),
+            launch("pointwise_4", 1, 256, 0, [work(216441856), out(1), 128, 9, 1, 128], early=True),
             # weight gradient[1,64,128,5,5,5], tiles 64 x 128 x 2 taps, 51 slices, columns, 3 x TF32
             launch("correlate_columns", 6426, 256, 57344, [work(9216), leaf(0), work(216441856), 16, 20, 36, 8160, 3317760, 25920, 1296,
                 32, 1048576, 16384, 1024, 1024000, raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail_2", 4000, 256, 0, [work(216441856), work(212345856), 5, 128, 1024000, 125, 8000, 25, 51, 16000, 4000,
-                1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail_2", 4000, 256, 0, [work(216441856), work(212345856), 5, 1024000, 125, 8000, 25, 51, 16000, 4000,
+                1024000, raw("9a99999903000000")], early=True),
             # elements, 4 at once
             launch("loop", 1000, 256, 0, [work(212345856), out(0), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
@@ -7661,16 +7664,18 @@ PLANS = {
         367993856, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
             # pack weights
-            launch("prepare_5", 336, 256, 0, [work(216441856), leaf(1), 336, raw("00000040")]),
+            launch("prepare_5", 1000, 256, 0, [work(216441856), leaf(1), 1000, raw("00000040")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
             launch("pointwise", 12, 256, 0, [leaf(5), out(4), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(3), work(8192), work(8704),
                 16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
-            # add[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(220537856), 9, 36,
-                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
-                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # add[16,128,20,36,36]
+            launch("pointwise_2", 51840, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), 9, 36, 20, 128, 3317760,
+                25920, 1296, 51840, 13271040, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_3", 1152, 256, 0, [work(9216), work(220537856), 9, 103680, 11520, 36, 20, 3317760, 25920, 1296, 128, 1152,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # mul[1,128,1,1,1]
-            launch("pointwise_3", 1, 256, 0, [work(220537856), out(2), 128, 9, 1, 128], early=True),
+            launch("pointwise_4", 1, 256, 0, [work(220537856), out(2), 128, 9, 1, 128], early=True),
             # dense tiles: run 1x1x8x16 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 4 slabs 3 chunk_width 8 buffers 4 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
             launch("dense_5", 132, 512, 229376, [work(9216), work(216441856),
                 raw("10000000140000002400000024000000100000001000000020000000200000001000000010000000020000000200000000040000"),
@@ -7681,8 +7686,8 @@ PLANS = {
             launch("correlate_groups", 900, 384, 132672, [leaf(0), work(9216), work(220537856), 16, 2, 3, 4, 32, 36, 8192, 1048576, 16384,
                 1024, 3317760, 25920, 1296, 1024000, raw("c8711cc706000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail", 4000, 256, 0, [work(220537856), work(212345856), 5, 128, 1024000, 204800, 40960, 8192, 36, 16000, 125,
-                25, 4000, 1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail", 4000, 256, 0, [work(220537856), work(212345856), 128, 5, 1024000, 204800, 40960, 8192, 36, 16000, 125,
+                25, 4000, 1024000, raw("0100000007000000"), raw("9a99999903000000")], early=True),
             # elements, 4 at once
             launch("loop_2", 1000, 256, 0, [work(212345856), out(1), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
@@ -7691,16 +7696,18 @@ PLANS = {
         433529856, [(torch.float32, (16, 64, 16, 32, 32), (1048576, 16384, 1024, 32, 1)), (torch.float32, (64, 128, 5, 5, 5), (16000, 125, 25, 5, 1)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,)), (torch.float32, (128,), (1,))],
         [
             # pack weights
-            launch("prepare_6", 336, 256, 0, [work(216441856), leaf(1), 336, raw("00000040")]),
+            launch("prepare_6", 1000, 256, 0, [work(216441856), leaf(1), 1000, raw("00000040")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
             launch("pointwise", 12, 256, 0, [leaf(5), out(4), leaf(8), leaf(3), work(0), leaf(9), leaf(7), out(3), work(8192), work(8704),
                 16, 128, 12, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 11, 10, 128, 11, 128]),
-            # add[16,128,20,36,36], sum[1,128,1,1,1]
-            launch("pointwise_2", 52992, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), work(224633856), 9, 36,
-                20, 128, 3317760, 25920, 1296, 103680, 11520, 52992, 51840, 0, 13271040, 51840, 128, raw("c8711cc704000000"),
-                raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # add[16,128,20,36,36]
+            launch("pointwise_2", 51840, 256, 0, [work(0), leaf(6), leaf(7), work(8192), work(8704), work(9216), 9, 36, 20, 128, 3317760,
+                25920, 1296, 51840, 13271040, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")]),
+            # sum[1,128,1,1,1]
+            launch("pointwise_3", 1152, 256, 0, [work(9216), work(224633856), 9, 103680, 11520, 36, 20, 3317760, 25920, 1296, 128, 1152,
+                128, raw("c8711cc704000000"), raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # mul[1,128,1,1,1]
-            launch("pointwise_3", 1, 256, 0, [work(224633856), out(2), 128, 9, 1, 128], early=True),
+            launch("pointwise_4", 1, 256, 0, [work(224633856), out(2), 128, 9, 1, 128], early=True),
             # dense tiles: run 1x1x4x12 runs 1x1x2x1 split pixels bundles 1 w_phases 0 k_steps 1 stages 2 raw 2 piece 1 slab_tiles 4 slabs 4 chunk_width 8 buffers 2 store_groups 1 load_registers 64 store_registers 96 product_registers 176 exit store alternates
             launch("dense_6", 132, 512, 227840, [work(9216), work(216441856),
                 raw("100000001400000024000000240000001000000010000000200000002000000010000000100000000400000003000000000c0000"),
@@ -7711,8 +7718,8 @@ PLANS = {
             launch("correlate_columns", 6426, 256, 57344, [work(9216), leaf(0), work(224633856), 16, 20, 36, 8160, 3317760, 25920, 1296,
                 32, 1048576, 16384, 1024, 1024000, raw("c8711cc706000000"), raw("9a99999905000000")], early=True),
             # correlate[1,64,128,5,5,5]
-            launch("correlate_tail_2", 4000, 256, 0, [work(224633856), work(212345856), 5, 128, 1024000, 125, 8000, 25, 51, 16000, 4000,
-                1024000, raw("9a99999903000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail_2", 4000, 256, 0, [work(224633856), work(212345856), 5, 1024000, 125, 8000, 25, 51, 16000, 4000,
+                1024000, raw("9a99999903000000")], early=True),
             # elements, 4 at once
             launch("loop_2", 1000, 256, 0, [work(212345856), out(1), 1024000, 256000, raw("30dd240614000000")], early=True),
         ],
@@ -7792,7 +7799,7 @@ PLANS = {
             launch("prepare_8", 3, 256, 0, [leaf(6), work(0), leaf(3), work(512), work(1024), 128, 1, 1, 1, 1, 128, 1, 1, 1, 1, 128, 1, 1,
                 1, 1, 3, 1, 0, 2, 1, 2, raw("acc52737"), raw("acc52737"), raw("acc52737"), raw("3ad12138")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_4", 11, 256, 0, [leaf(7), out(3), work(1024), work(1536), leaf(9), leaf(5), work(0), out(2), work(512),
+            launch("pointwise_5", 11, 256, 0, [leaf(7), out(3), work(1024), work(1536), leaf(9), leaf(5), work(0), out(2), work(512),
                 out(1), 16, 128, 11, 1, 0, 128, 9, 1, 2048, 10, 9, 128, 10, 128]),
             # correlate[1,64,128,1,1,1]
             launch("correlate", 32, 256, 0, [leaf(8), work(1536), work(4924928), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),
@@ -7832,7 +7839,7 @@ PLANS = {
                 raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"), raw("00000040"),
                 raw("00000040")]),
             # sum[1,128,1,1,1], mul[16,128,1,1,1], lattice[16,64,1,1,1], mul[1,128,1,1,1], mul[1,128,1,1,1]
-            launch("pointwise_5", 139, 256, 0, [leaf(7), out(4), work(1024), work(1536), work(9728), work(42496), leaf(9), leaf(5),
+            launch("pointwise_6", 139, 256, 0, [leaf(7), out(4), work(1024), work(1536), work(9728), work(42496), leaf(9), leaf(5),
                 work(0), out(3), work(512), out(2), 16, 128, 64, 139, 1, 0, 128, 9, 1, 2048, 137, 9, 1024, 138, 137, 128, 138, 128]),
             # correlate[1,64,128,1,1,1]
             launch("correlate", 32, 256, 0, [leaf(8), work(1536), work(4961792), 128, 16, 64, 8192, 32, 8192, raw("0100000007000000")]),

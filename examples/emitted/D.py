@@ -1260,27 +1260,26 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 30, EACH = 1, PARTS_OF_TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int PARTS = 1, TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 30720) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
-                            v[j] = (float)v3;
-                        }
+            if (part < PARTS) {
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
+                        v[j] = (float)v3;
                     }
-                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -1491,31 +1490,30 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 30, EACH = 1, PARTS_OF_TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int PARTS = 1, TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 30720) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    unsigned high[LANES], low[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
-                            v[j] = (float)v3;
-                        }
-                        high[j] = round_tf32(v[j]);
-                        const float rest = v[j] - __uint_as_float(high[j]);
-                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 7.89000012e-08f);
+            if (part < PARTS) {
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v3 = tf_load<float>(p1 + (((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5)));
+                        v[j] = (float)v3;
                     }
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 7.89000012e-08f);
                 }
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -1863,13 +1861,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
              {
                 const int w18 = turned_column;
                 if (turned_inside && w18 < n5) {
+                    int first19 = warp12;
+                    asm volatile("" : "+r"(first19));
                     #pragma unroll
                     for (int j = 0; j < 16; ++j) {
-                        const int channel19 = warp12 + j * 4;
-                        if (channel19 < 64) {
-                            const int c20 = channel19;
-                            const float v21 = tf_load<float>(p0 + ((((turned_image * n6) + (c20 * n7)) + (turned_outer0 * n5)) + w18));
-                            next_turned[j] = (float)v21;
+                        const int channel20 = first19 + j * 4;
+                         {
+                            const int c21 = channel20;
+                            const float v22 = tf_load<float>(p0 + ((((turned_image * n6) + (c21 * n7)) + (turned_outer0 * n5)) + w18));
+                            next_turned[j] = (float)v22;
                         }
                     }
                 }
@@ -1878,84 +1878,88 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
             for (int j = 0; j < 16; ++j)
                 turned[(warp12 + j * 4) * 260 + (0 & 255) + lane9] = round_tf32(next_turned[j]);
         }
-        const int first22 = begin7;
+        const int first23 = begin7;
          {
-            const int position23 = ((first22 + 32 - 4) + lane9);
-            turned_inside = position23 >= 0 && position23 < positions6;
+            const int position24 = ((first23 + 32 - 4) + lane9);
+            turned_inside = position24 >= 0 && position24 < positions6;
             if (turned_inside) {
-                const int row24 = tf_quotient_of(position23, d0);
-                turned_column = position23 - row24 * n3;
-                const int q25 = row24 / n_5;
-                const int u26 = row24 - q25 * n_5;
-                turned_outer0 = (n_3 + u26);
-                turned_image = q25;
+                const int row25 = tf_quotient_of(position24, d0);
+                turned_column = position24 - row25 * n3;
+                const int q26 = row25 / n_5;
+                const int u27 = row25 - q26 * n_5;
+                turned_outer0 = (n_3 + u27);
+                turned_image = q26;
             }
         }
          {
-            const int position27 = (first22 + lane9);
-            still_inside = position27 >= 0 && position27 < positions6;
+            const int position28 = (first23 + lane9);
+            still_inside = position28 >= 0 && position28 < positions6;
             if (still_inside) {
-                const int row28 = tf_quotient_of(position27, d0);
-                still_column = position27 - row28 * n3;
-                const int q29 = row28 / n_5;
-                const int u30 = row28 - q29 * n_5;
-                still_outer0 = (n_4 + u30);
-                still_image = q29;
+                const int row29 = tf_quotient_of(position28, d0);
+                still_column = position28 - row29 * n3;
+                const int q30 = row29 / n_5;
+                const int u31 = row29 - q30 * n_5;
+                still_outer0 = (n_4 + u31);
+                still_image = q30;
             }
         }
-        for (int p = first22; p < end8; p += 32) {
+        for (int p = first23; p < end8; p += 32) {
             for (int j = 0; j < 16; ++j) next_turned[j] = 0.0f;
              {
-                const int w31 = turned_column;
-                if (turned_inside && w31 < n5) {
+                const int w32 = turned_column;
+                if (turned_inside && w32 < n5) {
+                    int first33 = warp12;
+                    asm volatile("" : "+r"(first33));
                     #pragma unroll
                     for (int j = 0; j < 16; ++j) {
-                        const int channel32 = warp12 + j * 4;
-                        if (channel32 < 64) {
-                            const int c33 = channel32;
-                            const float v34 = tf_load<float>(p0 + ((((turned_image * n6) + (c33 * n7)) + (turned_outer0 * n5)) + w31));
-                            next_turned[j] = (float)v34;
+                        const int channel34 = first33 + j * 4;
+                         {
+                            const int c35 = channel34;
+                            const float v36 = tf_load<float>(p0 + ((((turned_image * n6) + (c35 * n7)) + (turned_outer0 * n5)) + w32));
+                            next_turned[j] = (float)v36;
                         }
                     }
                 }
             }
             for (int j = 0; j < 32; ++j) next_still[0][j] = 0.0f;
              {
-                const int w35 = still_column;
-                if (still_inside && w35 < n3) {
+                const int w37 = still_column;
+                if (still_inside && w37 < n3) {
+                    int first38 = warp12;
+                    asm volatile("" : "+r"(first38));
                     #pragma unroll
                     for (int j = 0; j < 32; ++j) {
-                        const int channel36 = warp12 + j * 4;
-                        if (channel36 < 128) {
-                            const int c37 = channel36;
-                            const float v38 = tf_load<float>(p1 + ((((still_image * n8) + (c37 * n9)) + (still_outer0 * n3)) + w35));
-                            next_still[0][j] = (float)v38;
+                        const int channel39 = first38 + j * 4;
+                         {
+                            const int c40 = channel39;
+                            const float v41 = tf_load<float>(p1 + ((((still_image * n8) + (c40 * n9)) + (still_outer0 * n3)) + w37));
+                            next_still[0][j] = (float)v41;
                         }
                     }
                 }
             }
              {
-                const int position39 = ((p + 32 + 32 - 4) + lane9);
-                turned_inside = position39 >= 0 && position39 < positions6;
+                const int position42 = ((p + 32 + 32 - 4) + lane9);
+                turned_inside = position42 >= 0 && position42 < positions6;
                 if (turned_inside) {
-                    const int row40 = tf_quotient_of(position39, d0);
-                    turned_column = position39 - row40 * n3;
-                    const int q41 = row40 / n_5;
-                    const int u42 = row40 - q41 * n_5;
-                    turned_outer0 = (n_3 + u42);
-                    turned_image = q41;
+                    const int row43 = tf_quotient_of(position42, d0);
+                    turned_column = position42 - row43 * n3;
+                    const int q44 = row43 / n_5;
+                    const int u45 = row43 - q44 * n_5;
+                    turned_outer0 = (n_3 + u45);
+                    turned_image = q44;
                 }
             }
              {
-                const int position43 = (p + 32 + lane9);
-                still_inside = position43 >= 0 && position43 < positions6;
+                const int position46 = (p + 32 + lane9);
+                still_inside = position46 >= 0 && position46 < positions6;
                 if (still_inside) {
-                    const int row44 = tf_quotient_of(position43, d0);
-                    still_column = position43 - row44 * n3;
-                    const int q45 = row44 / n_5;
-                    const int u46 = row44 - q45 * n_5;
-                    still_outer0 = (n_4 + u46);
-                    still_image = q45;
+                    const int row47 = tf_quotient_of(position46, d0);
+                    still_column = position46 - row47 * n3;
+                    const int q48 = row47 / n_5;
+                    const int u49 = row47 - q48 * n_5;
+                    still_outer0 = (n_4 + u49);
+                    still_image = q48;
                 }
             }
             if (round > 0) barrier_wait(shared_address(empty + slot), (round - 1) & 1);
@@ -1976,15 +1980,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
     registers_take<208>();
     unsigned a[4][4];
     float sums[5][32] = {};
-    const int first47 = t10;
+    const int first50 = t10;
     const unsigned* const mine = turned + (warp12 * 16 + g11) * 260;
     for (int p = begin7; p < end8; p += 32) {
         barrier_wait(shared_address(full + slot), round & 1);
         const unsigned here = shared_address(still) + slot * 16512 + role13 * 1024;
-        const int from48 = p - begin7 + first47;
+        const int from51 = p - begin7 + first50;
          {
             products_wait<3>();
-            const int at = (from48 + 0) & 255, later = (at + 4) & 255;
+            const int at = (from51 + 0) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[0], descriptor(here + 0, 2064, 128));
@@ -1992,7 +1996,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = (from48 + 1) & 255, later = (at + 4) & 255;
+            const int at = (from51 + 1) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[1], descriptor(here + 0, 2064, 128));
@@ -2000,7 +2004,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = (from48 + 2) & 255, later = (at + 4) & 255;
+            const int at = (from51 + 2) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[2], descriptor(here + 0, 2064, 128));
@@ -2009,7 +2013,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
          {
             products_wait<3>();
             if (p > begin7) barrier_arrive(shared_address(empty + (slot ? slot - 1 : 3)));
-            const int at = (from48 + 3) & 255, later = (at + 4) & 255;
+            const int at = (from51 + 3) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[3], descriptor(here + 0, 2064, 128));
@@ -2017,7 +2021,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = (from48 + 4) & 255, later = (at + 4) & 255;
+            const int at = (from51 + 4) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[0], descriptor(here + 0, 2064, 128));
@@ -2025,7 +2029,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 0 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 0 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[1], descriptor(here + 4128, 2064, 128));
@@ -2033,7 +2037,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 1 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 1 + 8)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[2], descriptor(here + 4128, 2064, 128));
@@ -2041,7 +2045,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 2 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 2 + 8)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[3], descriptor(here + 4128, 2064, 128));
@@ -2049,7 +2053,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 3 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 3 + 8)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[0], descriptor(here + 4128, 2064, 128));
@@ -2057,7 +2061,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 4 + 8)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 4 + 8)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[1], descriptor(here + 4128, 2064, 128));
@@ -2065,7 +2069,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 0 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 0 + 16)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[2], descriptor(here + 8256, 2064, 128));
@@ -2073,7 +2077,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 1 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 1 + 16)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[3], descriptor(here + 8256, 2064, 128));
@@ -2081,7 +2085,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 2 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 2 + 16)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[0], descriptor(here + 8256, 2064, 128));
@@ -2089,7 +2093,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 3 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 3 + 16)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[1], descriptor(here + 8256, 2064, 128));
@@ -2097,7 +2101,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 4 + 16)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 4 + 16)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[2], descriptor(here + 8256, 2064, 128));
@@ -2105,7 +2109,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 0 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 0 + 24)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[0], a[3], descriptor(here + 12384, 2064, 128));
@@ -2113,7 +2117,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 1 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 1 + 24)) & 255, later = (at + 4) & 255;
             a[0][0] = mine[at], a[0][1] = mine[8 * 260 + at], a[0][2] = mine[later], a[0][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[1], a[0], descriptor(here + 12384, 2064, 128));
@@ -2121,7 +2125,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 2 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 2 + 24)) & 255, later = (at + 4) & 255;
             a[1][0] = mine[at], a[1][1] = mine[8 * 260 + at], a[1][2] = mine[later], a[1][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[2], a[1], descriptor(here + 12384, 2064, 128));
@@ -2129,7 +2133,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 3 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 3 + 24)) & 255, later = (at + 4) & 255;
             a[2][0] = mine[at], a[2][1] = mine[8 * 260 + at], a[2][2] = mine[later], a[2][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[3], a[2], descriptor(here + 12384, 2064, 128));
@@ -2137,7 +2141,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
         }
          {
             products_wait<3>();
-            const int at = ((from48 + 4 + 24)) & 255, later = (at + 4) & 255;
+            const int at = ((from51 + 4 + 24)) & 255, later = (at + 4) & 255;
             a[3][0] = mine[at], a[3][1] = mine[8 * 260 + at], a[3][2] = mine[later], a[3][3] = mine[8 * 260 + later];
             products_begin();
             product(sums[4], a[3], descriptor(here + 12384, 2064, 128));
@@ -2161,33 +2165,33 @@ extern "C" __global__ void __launch_bounds__(384, 1) tf_correlate_groups(const f
     #pragma unroll
     for (int i = 0; i < 32; ++i)
         landed(sums[4][i]);
-    const long long to49 = (long long)slice2 * n10 + (tap1 * 40960);
-    const int row50 = warp12 * 16 + g11;
-    const int column51 = (2 * t10 + role13 * 64);
+    const long long to52 = (long long)slice2 * n10 + (tap1 * 40960);
+    const int row53 = warp12 * 16 + g11;
+    const int column54 = (2 * t10 + role13 * 64);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((4) * 8192)] = sums[0][i];
+        const int of_turned = row53 + i / 2 % 2 * 8, of_still = column54 + i / 4 * 8 + i % 2;
+        if (4 >= 0 && of_turned < 64 && of_still < 128) (p2 + to52)[((of_turned) * 128) + (of_still) + ((4) * 8192)] = sums[0][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((3) * 8192)] = sums[1][i];
+        const int of_turned = row53 + i / 2 % 2 * 8, of_still = column54 + i / 4 * 8 + i % 2;
+        if (3 >= 0 && of_turned < 64 && of_still < 128) (p2 + to52)[((of_turned) * 128) + (of_still) + ((3) * 8192)] = sums[1][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((2) * 8192)] = sums[2][i];
+        const int of_turned = row53 + i / 2 % 2 * 8, of_still = column54 + i / 4 * 8 + i % 2;
+        if (2 >= 0 && of_turned < 64 && of_still < 128) (p2 + to52)[((of_turned) * 128) + (of_still) + ((2) * 8192)] = sums[2][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((1) * 8192)] = sums[3][i];
+        const int of_turned = row53 + i / 2 % 2 * 8, of_still = column54 + i / 4 * 8 + i % 2;
+        if (1 >= 0 && of_turned < 64 && of_still < 128) (p2 + to52)[((of_turned) * 128) + (of_still) + ((1) * 8192)] = sums[3][i];
     }
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int of_turned = row50 + i / 2 % 2 * 8, of_still = column51 + i / 4 * 8 + i % 2;
-        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to49)[((of_turned) * 128) + (of_still) + ((0) * 8192)] = sums[4][i];
+        const int of_turned = row53 + i / 2 % 2 * 8, of_still = column54 + i / 4 * 8 + i % 2;
+        if (0 >= 0 && of_turned < 64 && of_still < 128) (p2 + to52)[((of_turned) * 128) + (of_still) + ((0) * 8192)] = sums[4][i];
     }
 }
 """, []
@@ -2197,7 +2201,7 @@ KERNELS["correlate_tail"] = "tf_correlate_tail0", r"""
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int n8, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int count0, int count1, tf_divisor d0, tf_divisor d1) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -2208,24 +2212,24 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
             const tf_index o4 = min(o3, (tf_index)(count1 - 1));
             const tf_index i5 = tf_quotient_of(o4, d0);
             const tf_index i6 = (o4 - (i5 * n0));
-            const tf_index i7 = tf_quotient_of(i5, d1);
-            const tf_index i8 = (i5 - (i7 * n1));
-            const tf_index i9 = tf_quotient_of(i7, d2);
-            const tf_index i10 = (i7 - (i9 * n2));
+            const tf_index i7 = (i5 / 64);
+            const tf_index i8 = (i5 - (i7 * 64));
+            const tf_index i9 = tf_quotient_of(i7, d1);
+            const tf_index i10 = (i7 - (i9 * n1));
             double a11 = 0.0;
-            for (tf_index t12 = 0; t12 < n6; t12 += 64) {
+            for (tf_index t12 = 0; t12 < n5; t12 += 64) {
                 const tf_index t15 = t12 + slice2;
                 double r14[8][1];
                 #pragma unroll
                 for (int u13 = 0; u13 < 8; ++u13) {
-                    const tf_index t16 = min(t15 + u13 * 8, (tf_index)(n6 - 1));
-                    const double v17 = (double)p0[(((((i9 * n2) + i10) + (i8 * n4)) + (i6 * n5)) + (t16 * n3))];
+                    const tf_index t16 = min(t15 + u13 * 8, (tf_index)(n5 - 1));
+                    const double v17 = (double)p0[(((((i8 * n0) + i6) + (i9 * n3)) + (i10 * n4)) + (t16 * n2))];
                     r14[u13][0] = v17;
                 }
                 __syncthreads();
                 #pragma unroll
                 for (int u13 = 0; u13 < 8; ++u13) {
-                    const bool b18 = t15 + u13 * 8 < n6;
+                    const bool b18 = t15 + u13 * 8 < n5;
                     if (b18) {
                         a11 += (r14[u13][0]);
                     }
@@ -2244,7 +2248,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
             }
             if (slice2 == 0 && o3 < count1) {
                 const double v22 = (double)(a11);
-                tf_store(p1 + ((((i9 * n7) + (i10 * n8)) + (i8 * n0)) + i6), v22);
+                tf_store(p1 + ((((i8 * n6) + (i6 * n7)) + (i9 * n1)) + i10), v22);
             }
             __syncthreads();
         }
@@ -2331,26 +2335,28 @@ extern "C" __global__ void __launch_bounds__(256, 2) tf_correlate_columns(const 
             const int at23 = position21 - q22 * n2;
             const int q24 = tf_quotient_of(q22, d1);
             const int at25 = q22 - q24 * n1;
+            int first26 = ((rows3 * 64) + warp11);
+            asm volatile("" : "+r"(first26));
             #pragma unroll
             for (int j = 0; j < 8; ++j) {
-                const int channel26 = ((rows3 * 64) + warp11) + j * 8;
-                if (channel26 < 128) {
-                    const int c27 = channel26;
-                    const float v28 = tf_load<float>(p0 + ((((q24 * n4) + (c27 * n5)) + (at25 * n2)) + at23));
-                    next_many[j] = (float)v28;
+                const int channel27 = first26 + j * 8;
+                 {
+                    const int c28 = channel27;
+                    const float v29 = tf_load<float>(p0 + ((((q24 * n4) + (c28 * n5)) + (at25 * n2)) + at23));
+                    next_many[j] = (float)v29;
                 }
             }
-            const int from29 = at25;
-            const int from30 = at23;
+            const int from30 = at25;
+            const int from31 = at23;
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
                 const int* const column = table + (warp11 + j * 8) * 3;
-                const int to31 = (from29 + column[1]);
-                const int to32 = (from30 + column[2]);
-                if (column[0] >= 0 && to31 >= 0 && to31 < n6 && to32 >= 0 && to32 < n7) {
-                    const int c33 = column[0];
-                    const float v34 = tf_load<float>(p1 + ((((q24 * n8) + (c33 * n9)) + (to31 * n7)) + to32));
-                    next_few[j] = (float)v34;
+                const int to32 = (from30 + column[1]);
+                const int to33 = (from31 + column[2]);
+                if (column[0] >= 0 && to32 >= 0 && to32 < n6 && to33 >= 0 && to33 < n7) {
+                    const int c34 = column[0];
+                    const float v35 = tf_load<float>(p1 + ((((q24 * n8) + (c34 * n9)) + (to32 * n7)) + to33));
+                    next_few[j] = (float)v35;
                 }
             }
         }
@@ -2376,11 +2382,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) tf_correlate_columns(const 
         for (int j = 0; j < 16; ++j) few[(stage * 128 + warp11 + j * 8) * 36 + lane8] = next_few[j];
         __syncthreads();
     }
-    const long long to35 = (long long)slice4 * n10 + 0;
+    const long long to36 = (long long)slice4 * n10 + 0;
     for (int m = 0; m < 2; ++m) for (int n = 0; n < 4; ++n) for (int c = 0; c < 4; ++c) {
         const int row = ((rows3 * 64) + warp_row12) + m * 16 + g10 + c / 2 * 8;
         const int column = ((columns1 * 128) + warp_column13) + n * 8 + 2 * t9 + c % 2;
-        if (row < 128 && column < 960) p2[to35 + row * 960 + column] = sums[m][n][c];
+        if (row < 128 && column < 960) p2[to36 + row * 960 + column] = sums[m][n][c];
     }
 }
 """, []
@@ -2390,7 +2396,7 @@ KERNELS["correlate_tail_2"] = "tf_correlate_tail0", r"""
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };""" + "\n\n" + SHARED_1 + "\n\n" + SHARED_2 + "\n\n" + SHARED_3 + r"""
 
-extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int n7, int count0, int count1, tf_divisor d0, tf_divisor d1, tf_divisor d2) {
+extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float* p0, float* p1, int n0, int n1, int n2, int n3, int n4, int n5, int n6, int count0, int count1, tf_divisor d0, tf_divisor d1) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -2403,22 +2409,22 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
             const tf_index i6 = (o4 - (i5 * n0));
             const tf_index i7 = tf_quotient_of(i5, d1);
             const tf_index i8 = (i5 - (i7 * n1));
-            const tf_index i9 = tf_quotient_of(i7, d2);
-            const tf_index i10 = (i7 - (i9 * n2));
+            const tf_index i9 = (i7 / 64);
+            const tf_index i10 = (i7 - (i9 * 64));
             double a11 = 0.0;
-            for (tf_index t12 = 0; t12 < n6; t12 += 64) {
+            for (tf_index t12 = 0; t12 < n5; t12 += 64) {
                 const tf_index t15 = t12 + slice2;
                 double r14[8][1];
                 #pragma unroll
                 for (int u13 = 0; u13 < 8; ++u13) {
-                    const tf_index t16 = min(t15 + u13 * 8, (tf_index)(n6 - 1));
-                    const double v17 = (double)p0[(((((i9 * n4) + (i10 * n5)) + (i8 * n0)) + i6) + (t16 * n3))];
+                    const tf_index t16 = min(t15 + u13 * 8, (tf_index)(n5 - 1));
+                    const double v17 = (double)p0[(((((i10 * n3) + (i9 * n4)) + (i8 * n0)) + i6) + (t16 * n2))];
                     r14[u13][0] = v17;
                 }
                 __syncthreads();
                 #pragma unroll
                 for (int u13 = 0; u13 < 8; ++u13) {
-                    const bool b18 = t15 + u13 * 8 < n6;
+                    const bool b18 = t15 + u13 * 8 < n5;
                     if (b18) {
                         a11 += (r14[u13][0]);
                     }
@@ -2437,7 +2443,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_correlate_tail0(const float
             }
             if (slice2 == 0 && o3 < count1) {
                 const double v22 = (double)(a11);
-                tf_store(p1 + ((((i9 * n7) + (i10 * n4)) + (i8 * n0)) + i6), v22);
+                tf_store(p1 + ((((i10 * n6) + (i9 * n3)) + (i8 * n0)) + i6), v22);
             }
             __syncthreads();
         }
@@ -2455,29 +2461,28 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 15, EACH = 1, PARTS_OF_TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int PARTS = 1, TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 30720) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const tf_index i3 = (2 - (tap / 5 % 3));
-                            const tf_index i4 = (4 - (tap % 5));
-                            const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
-                            v[j] = (float)v5;
-                        }
+            if (part < PARTS) {
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const tf_index i3 = (2 - (tap / 5 % 3));
+                        const tf_index i4 = (4 - (tap % 5));
+                        const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
+                        v[j] = (float)v5;
                     }
-                    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
                 }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 2048 + (half * 64 + row) * 16) = high;
             }
         }
     }
@@ -2867,33 +2872,32 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
          {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 15, EACH = 1, PARTS_OF_TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
+            constexpr int PARTS = 1, TILES = 15, KSTEPS = 16, LANES = 4, CIN = 128, COUT = 64;
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tiles = at / 128 % PARTS_OF_TILES, step = at / (128 * PARTS_OF_TILES) % KSTEPS, part = at / (128 * PARTS_OF_TILES * KSTEPS);
+            const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
+            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
-            if (at < 30720) {
-                for (int tile = tiles * EACH; tile < min(TILES, (tiles + 1) * EACH); tile++) {
-                    const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
-                    const int first = step * 2 * LANES + half * LANES;
-                    float v[LANES];
-                    unsigned high[LANES], low[LANES];
-                    #pragma unroll
-                    for (int j = 0; j < LANES; j++) {
-                        v[j] = 0;
-                        if (tap >= 0 && co < COUT && first + j < CIN) {
-                            const tf_index i3 = (2 - (tap / 5 % 3));
-                            const tf_index i4 = (4 - (tap % 5));
-                            const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
-                            v[j] = (float)v5;
-                        }
-                        high[j] = round_tf32(v[j]);
-                        const float rest = v[j] - __uint_as_float(high[j]);
-                        low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
+            if (part < PARTS) {
+                const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                unsigned high[LANES], low[LANES];
+                #pragma unroll
+                for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const tf_index i3 = (2 - (tap / 5 % 3));
+                        const tf_index i4 = (4 - (tap % 5));
+                        const float v5 = tf_load<float>(p1 + ((((co * 1920) + ((first + j) * 15)) + (i3 * 5)) + i4));
+                        v[j] = (float)v5;
                     }
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
-                    *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
+                    high[j] = round_tf32(v[j]);
+                    const float rest = v[j] - __uint_as_float(high[j]);
+                    low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * 9.74999992e-08f);
                 }
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+                *(uint4*)(p0 + ((long long)(part * KSTEPS + step) * TILES + tile) * 4096 + (half * 64 + row) * 16 + 2048) = make_uint4(low[0], low[1], low[2], low[3]);
             }
         }
     }
@@ -3547,8 +3551,8 @@ PLANS = {
             launch("correlate_groups", 780, 384, 132672, [leaf(0), leaf(2), work(0), 64, 2, 128, 260, 8192, 256, 2097152, 32768, 4326400,
                 33800, 122880, raw("f9811ff809000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail", 3840, 256, 0, [work(0), out(0), 5, 3, 128, 122880, 40960, 8192, 260, 1920, 15, 3840, 122880,
-                raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail", 3840, 256, 0, [work(0), out(0), 128, 5, 122880, 40960, 8192, 260, 1920, 15, 3840, 122880,
+                raw("0100000007000000"), raw("9a99999903000000")], early=True),
         ],
     ),
     "forward_gradients_strict": (
@@ -3558,8 +3562,8 @@ PLANS = {
             launch("correlate_columns", 4240, 256, 56832, [leaf(2), leaf(0), work(0), 64, 130, 260, 8192, 4326400, 33800, 128, 256,
                 2097152, 32768, 122880, raw("f9811ff809000000"), raw("f9811ff808000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail_2", 3840, 256, 0, [work(0), out(0), 5, 3, 128, 122880, 15, 960, 265, 1920, 3840, 122880,
-                raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail_2", 3840, 256, 0, [work(0), out(0), 5, 3, 122880, 15, 960, 265, 1920, 3840, 122880,
+                raw("9a99999903000000"), raw("5655555502000000")], early=True),
         ],
     ),
     "forward_gradients_tf32_2": (
@@ -3577,8 +3581,8 @@ PLANS = {
             launch("correlate_groups", 780, 384, 132672, [leaf(0), leaf(2), work(491520), 64, 2, 128, 260, 8192, 256, 2097152, 32768,
                 4326400, 33800, 122880, raw("f9811ff809000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail", 3840, 256, 0, [work(491520), out(1), 5, 3, 128, 122880, 40960, 8192, 260, 1920, 15, 3840, 122880,
-                raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail", 3840, 256, 0, [work(491520), out(1), 128, 5, 122880, 40960, 8192, 260, 1920, 15, 3840, 122880,
+                raw("0100000007000000"), raw("9a99999903000000")], early=True),
         ],
     ),
     "forward_gradients_strict_2": (
@@ -3596,8 +3600,8 @@ PLANS = {
             launch("correlate_columns", 4240, 256, 56832, [leaf(2), leaf(0), work(983040), 64, 130, 260, 8192, 4326400, 33800, 128, 256,
                 2097152, 32768, 122880, raw("f9811ff809000000"), raw("f9811ff808000000")], early=True),
             # correlate[1,64,128,3,5]
-            launch("correlate_tail_2", 3840, 256, 0, [work(983040), out(1), 5, 3, 128, 122880, 15, 960, 265, 1920, 3840, 122880,
-                raw("9a99999903000000"), raw("5655555502000000"), raw("0100000007000000")], early=True),
+            launch("correlate_tail_2", 3840, 256, 0, [work(983040), out(1), 5, 3, 122880, 15, 960, 265, 1920, 3840, 122880,
+                raw("9a99999903000000"), raw("5655555502000000")], early=True),
         ],
     ),
 }
