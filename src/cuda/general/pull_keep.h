@@ -23,6 +23,9 @@ struct Keeping {
     std::vector<Finish> finishes;        // their folds and sinks are in none of the above
 };
 
+// Blocks per output block, so that a reduction to few elements fills the device.
+int64_t splits_of(const PullRequest& request, ValueId fold);
+
 Keeping what_to_keep(const PullRequest& request, const SinkPlaces& sinks);
 
 }  // namespace transfuse::cuda

@@ -130,16 +130,4 @@ std::optional<Sizes> strides_in_memory(const Graph& graph, ValueId id, const Pla
     return strides;
 }
 
-int64_t splits_of(const PullRequest& request, ValueId fold) {
-    if (request.places.contains(fold)) return 1;
-    const Graph& graph = request.graph;
-    const int64_t terms = terms_of(graph, fold, request.places);
-    const bool rows = is_reduction(graph[fold].op) && reduces_last(graph, fold);
-    const int64_t per_block = rows ? 1 : 32, slices = rows ? 256 : 8;
-    const int64_t blocks = ceil_div(numel(graph[fold].type.shape), per_block);
-    const int64_t wanted = 8 * request.target.multiprocessors;
-    if (blocks * 4 > wanted || terms < slices * 64) return 1;
-    return std::max<int64_t>(1, std::min(terms / (slices * 32), ceil_div(wanted, blocks)));
-}
-
 }  // namespace transfuse::cuda

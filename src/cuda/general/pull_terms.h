@@ -1,10 +1,10 @@
-// How many terms an element of a value takes, where they lie, and how threads may share them.
+// How many terms an element of a value takes, where they lie, and whether threads may share them.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/emitter.h"
 
 namespace transfuse::cuda {
 
@@ -25,7 +25,5 @@ bool reduces_last(const Graph& graph, ValueId id);
 // How far apart neighbours along each axis of a value lie in what it is made of, element by element, if that lies in
 // more than so many slots; nullopt: it does not, or is made of nothing in memory.
 std::optional<Sizes> strides_in_memory(const Graph& graph, ValueId id, const Places& places, int64_t slots);
-// Blocks per output block, so that a reduction to few elements fills the device.
-int64_t splits_of(const PullRequest& request, ValueId fold);
 
 }  // namespace transfuse::cuda
