@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 #include "cuda/kernel/kernel.h"
 #include "plan/fusion.h"
 #include "transfuse/lattice.h"

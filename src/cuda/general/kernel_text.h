@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/general/pull.h"
-#include "cuda/general/whole_source.h"
+#include "cuda/general/emit/whole_source.h"
+#include "cuda/general/pull/pull.h"
 
 namespace transfuse::cuda {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 
 namespace transfuse::cuda {
 

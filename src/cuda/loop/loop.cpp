@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 #include "plan/fusion.h"
 
 namespace transfuse::cuda {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 #include "cuda/kernel/shares.h"
 
 namespace transfuse::cuda {

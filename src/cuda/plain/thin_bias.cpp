@@ -1,7 +1,7 @@
 #include "cuda/plain/thin_bias.h"
 
+#include "cuda/general/emit/text_cache.h"
 #include "cuda/general/kernel_text.h"
-#include "cuda/general/text_cache.h"
 #include "cuda/kernel/key_text.h"
 
 namespace transfuse::cuda {

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 
 namespace transfuse::cuda {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 
 namespace transfuse::cuda {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 #include "cuda/sizes/known.h"
 
 namespace transfuse::cuda {

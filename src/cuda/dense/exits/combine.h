@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/dense/read/epilogue.h"
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 
 namespace transfuse::cuda {
 

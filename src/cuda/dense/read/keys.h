@@ -7,8 +7,8 @@
 
 #include "cuda/dense/read/epilogue.h"
 #include "cuda/dense/schedule/specialization.h"
-#include "cuda/general/pull.h"
-#include "cuda/general/text_cache.h"
+#include "cuda/general/emit/text_cache.h"
+#include "cuda/general/pull/pull.h"
 #include "cuda/kernel/key_text.h"
 
 namespace transfuse::cuda {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "cuda/dense/read/tile_program.h"
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 
 namespace transfuse::cuda {
 

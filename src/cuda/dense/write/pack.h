@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/dense/schedule/schedule.h"
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 
 namespace transfuse::cuda {
 

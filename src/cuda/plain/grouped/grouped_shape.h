@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 #include "cuda/plain/grouped/grouped_window.h"
 
 namespace transfuse::cuda {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 
 namespace transfuse::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 #include "transfuse/graph.h"
 #include "transfuse/lattice.h"
 

@@ -1,6 +1,6 @@
 // Folds of linear interpolation: the two neighbours of a place along each axis; and of its transpose: the outputs that
 // meet an input. Places are found in double precision, as float would be off by part of an element in long rows.
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 #include "graph/interpolation.h"
 
 namespace transfuse::cuda {

@@ -1,11 +1,11 @@
-#include "cuda/general/pull_writer.h"
+#include "cuda/general/pull/writer.h"
 
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
-#include "cuda/general/figures.h"
-#include "cuda/general/pull_terms.h"
-#include "cuda/general/whole_source.h"
+#include "cuda/general/emit/figures.h"
+#include "cuda/general/emit/terms.h"
+#include "cuda/general/emit/whole_source.h"
 
 namespace transfuse::cuda {
 

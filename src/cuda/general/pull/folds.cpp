@@ -3,8 +3,8 @@
 #include <map>
 
 #include "algebra/lattice/integer.h"
-#include "cuda/general/figures.h"
-#include "cuda/general/pull_writer.h"
+#include "cuda/general/emit/figures.h"
+#include "cuda/general/pull/writer.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {

@@ -2,7 +2,7 @@
 // what it needs. The fallback for everything, and the fast path of prepare passes, pointwise passes and tails.
 #pragma once
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 
 namespace transfuse::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 
 #include <algorithm>
 

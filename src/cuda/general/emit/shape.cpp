@@ -1,9 +1,9 @@
 // Shape ops as index arithmetic.
 #include <algorithm>
 
-#include "cuda/general/emitter.h"
-#include "cuda/general/figures.h"
-#include "cuda/general/pull_terms.h"
+#include "cuda/general/emit/emitter.h"
+#include "cuda/general/emit/figures.h"
+#include "cuda/general/emit/terms.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 
 namespace transfuse::cuda {
 

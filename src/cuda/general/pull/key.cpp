@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 #include "cuda/kernel/key_text.h"
 
 namespace transfuse::cuda {

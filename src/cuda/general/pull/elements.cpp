@@ -1,6 +1,6 @@
 // Jobs of a thread an element, or a vector of neighbours.
 #include "algebra/lattice/integer.h"
-#include "cuda/general/pull_writer.h"
+#include "cuda/general/pull/writer.h"
 
 namespace transfuse::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda/general/pull_terms.h"
+#include "cuda/general/emit/terms.h"
 
 #include <algorithm>
 

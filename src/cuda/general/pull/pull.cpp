@@ -1,5 +1,5 @@
 // Scheduling: which values are computed once and kept, how each is spread over threads, what shares a launch.
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,10 +8,10 @@
 #include <set>
 
 #include "algebra/lattice/integer.h"
-#include "cuda/general/figures.h"
-#include "cuda/general/pull_job.h"
-#include "cuda/general/pull_keep.h"
-#include "cuda/general/pull_terms.h"
+#include "cuda/general/emit/figures.h"
+#include "cuda/general/emit/terms.h"
+#include "cuda/general/pull/job.h"
+#include "cuda/general/pull/keep.h"
 
 namespace transfuse::cuda {
 

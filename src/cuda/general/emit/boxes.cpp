@@ -1,7 +1,7 @@
 // Folds of the collapse: sums over boxes, and their gradient.
 #include <algorithm>
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 
 namespace transfuse::cuda {
 

@@ -1,10 +1,10 @@
-#include "cuda/general/pull_keep.h"
+#include "cuda/general/pull/keep.h"
 
 #include <algorithm>
 
 #include "algebra/lattice/integer.h"
-#include "cuda/general/figures.h"
-#include "cuda/general/pull_terms.h"
+#include "cuda/general/emit/figures.h"
+#include "cuda/general/emit/terms.h"
 
 namespace transfuse::cuda {
 

@@ -1,7 +1,7 @@
 // One job of a pull kernel: a value, how its elements are spread over threads, and where they go.
 #pragma once
 
-#include "cuda/general/pull.h"
+#include "cuda/general/pull/pull.h"
 
 namespace transfuse::cuda {
 

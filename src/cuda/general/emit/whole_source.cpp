@@ -1,7 +1,7 @@
-#include "cuda/general/whole_source.h"
+#include "cuda/general/emit/whole_source.h"
 
-#include "cuda/general/emitter.h"
-#include "cuda/general/text_cache.h"
+#include "cuda/general/emit/emitter.h"
+#include "cuda/general/emit/text_cache.h"
 #include "cuda/kernel/expression.h"
 
 namespace transfuse::cuda {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "cuda/general/emitter.h"
+#include "cuda/general/emit/emitter.h"
 #include "cuda/kernel/shares.h"
 #include "transfuse/error.h"
 

@@ -1,7 +1,7 @@
 // Writes the text of one pull kernel: its stages one after another, the jobs of a stage side by side.
 #pragma once
 
-#include "cuda/general/pull_job.h"
+#include "cuda/general/pull/job.h"
 
 namespace transfuse::cuda {
 
