@@ -2069,7 +2069,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block290 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
@@ -3029,7 +3029,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block290 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_291[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_292[tile]) * 64 + within;
@@ -3381,7 +3381,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block5 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
@@ -3907,7 +3907,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(const float* __res
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block5 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_6[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_7[tile]) * 64 + within;
@@ -5142,7 +5142,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
@@ -5449,7 +5449,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;

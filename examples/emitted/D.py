@@ -1264,7 +1264,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
@@ -1494,7 +1494,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 2 + tf_table_2[tile]) * 64 + within;
@@ -2465,7 +2465,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;
@@ -2876,7 +2876,7 @@ extern "C" __global__ void __launch_bounds__(256) tf_prepare0(unsigned char* p0,
             constexpr int SEGMENTS = 1, MGROUPS = 1;
             const int at = block0 * 256 + threadIdx.x;
             const int row = at / 8 % 64, turn = at / (8 * 64) * 8 + at % 8;
-            const int tile = turn / 1 % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
+            const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS, part = turn / (2 * TILES * KSTEPS);
             const int segment = 0, within = row;
             if (part < PARTS) {
                 const int tap = tf_table_1[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * 1 + tf_table_2[tile]) * 64 + within;

@@ -22,8 +22,8 @@ TEST(CudaPacked, NeighboursTakeWhatIsSideBySide) {
             target.multiprocessors = 2, target.portable_only = portable;
             const Graph graph = graph_of(leaves + body);
             cases.push_back(make(graph, random_leaves(graph, 5), false, true, target));
-            EXPECT_EQ(kernels_with(cases.back().assembly, "turn / (2 * KSTEPS) % TILES") > 0, beside > 0);
-            EXPECT_GE(kernels_with(cases.back().assembly, "half = turn / TILES"), 1);
+            EXPECT_EQ(kernels_with(cases.back().assembly, "tile = turn / (2 * KSTEPS) % TILES") > 0, beside > 0);
+            EXPECT_GE(kernels_with(cases.back().assembly, "tile = turn % TILES"), 1);
         }
     check(cases, 1e-5);
 }

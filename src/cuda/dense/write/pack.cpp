@@ -66,10 +66,13 @@ private:
         const std::string neighbours = num(figures::packing_neighbours);
         body_.line("const int row = at / " + neighbours + " % " + rows_ + ", turn = at / (" + neighbours + " * " +
                    rows_ + ") * " + neighbours + " + at % " + neighbours + ";");
-        const std::string of_tiles = channels_are_neighbours ? "(2 * KSTEPS)" : "1",
-                          of_steps = channels_are_neighbours ? "1" : "TILES";
-        body_.line("const int tile = turn / " + of_tiles + " % TILES, half = turn / " + of_steps +
-                   " % 2, step = turn / (2 * " + of_steps + ") % KSTEPS, part = turn / (2 * TILES * KSTEPS);");
+        const std::string part = ", part = turn / (2 * TILES * KSTEPS);";
+        if (channels_are_neighbours)
+            body_.line("const int half = turn % 2, step = turn / 2 % KSTEPS, tile = turn / (2 * KSTEPS) % TILES" +
+                       part);
+        else
+            body_.line("const int tile = turn % TILES, half = turn / TILES % 2, step = turn / (2 * TILES) % KSTEPS" +
+                       part);
         // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
         if (s_.interleaved)
             body_.line(
