@@ -76,13 +76,20 @@ TEST(CudaTails, StatisticsOfOtherElementsComeBefore) {
           3e-6);
 }
 
-// Sums in slots that are a result and that a thousand others read: they are added up once, in a launch before.
+// Sums in a few slots, a result by themselves, that a small product reads again and again: added up once, in a launch
+// before.
 TEST(CudaTails, WhatIsStoredAndReadIsNotMadeAgain) {
-    const std::string sums =
-        "%x = input f32[3,16,24,20]  %g = input f32[3,8,24,20]  %k = param f32[8,1024]  %z = correlate(%x, %g) "
-        "offset=[1,1] taps=[3,3]  %p = permute(%z) order=[0,1,3,4,2]  %q = reshape(%p) shape=[144,8,1]  ";
-    const HostCase alone = many_blocks(sums + "return %q", false);
-    const HostCase read = many_blocks(sums + "%m = mul(%q, %k)  %r = sum(%m) dims=[1]  return %q, %r", false);
+    const auto few_slots = [](const std::string& results) {
+        const Graph graph = graph_of(
+            "%x = input f32[3,16,24,20]  %g = input f32[3,8,24,20]  %k = param f32[512,8,1]  %z = correlate(%x, %g) "
+            "offset=[1,1] taps=[3,3]  %p = permute(%z) order=[0,1,3,4,2]  %q = reshape(%p) shape=[144,8,1]  " +
+            results);
+        Target target;
+        target.multiprocessors = 4;
+        return make(graph, random_leaves(graph, 5), false, true, target);
+    };
+    const HostCase alone = few_slots("return %q");
+    const HostCase read = few_slots("%r = conv(%q, %k)  return %q, %r");
     EXPECT_EQ(read.assembly.launches.size(), alone.assembly.launches.size() + 1);
     check({alone, read}, 2e-6);
 }
