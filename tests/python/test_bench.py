@@ -429,10 +429,23 @@ def test_networks_run_alone_in_processes(network_file, tmp_path, capsys):
     assert "| tiny |" in text and "Skipped: missing" in text and "**wrong**" not in text
 
 
-def test_first_results_alone(network_file, capsys):
-    words = ["--models", str(network_file), "--device", "cpu", "--ways", "eager", "--only", "tiny", "--seconds", "0"]
-    assert networks.main(words) == 0
+def test_first_results_alone(network_file, tmp_path, capsys):
+    words = ["--models", str(network_file), "--device", "cpu", "--ways", "optimize", "--only", "tiny", "--seconds", "0"]
+    assert networks.main([*words, "--once", "--json", str(tmp_path / "r.json")]) == 0
     assert "| tiny | not timed |" in capsys.readouterr().out
+    (tiny,) = json.loads((tmp_path / "r.json").read_text())["rows"]
+    assert tiny["ways"]["optimize"]["first_s"] > 0 and "second_process_s" not in tiny["ways"]["optimize"]
+
+
+def test_inputs_that_ask_for_gradients_get_them():
+    def make():
+        return torch.nn.Conv2d(2, 3, 3), (torch.randn(1, 2, 5, 5).requires_grad_(),)
+
+    model, (x,) = network.built(make, "cpu", torch.float64)
+    result, *gradients = network.call_of(model, (x,), backward=True)()
+    assert [g.shape for g in gradients] == [model.weight.shape, model.bias.shape, x.shape]
+    expected = torch.nn.functional.conv_transpose2d(torch.ones_like(result), model.weight)
+    assert torch.allclose(gradients[-1], expected) and x.grad is None
 
 
 def test_networks_are_built_alike_in_every_process(network_file):
