@@ -11,7 +11,7 @@ from torch.compiler import is_compiling
 from transfuse import fallback
 from transfuse.calls.dispatch import called, prepare, refuse
 from transfuse.calls.remembered import State
-from transfuse.capture.derived import derive
+from transfuse.capture.derived import derive, written
 from transfuse.capture.views import bare
 from transfuse.cut.account import Report, graph_report
 from transfuse.options import Options
@@ -53,8 +53,8 @@ def _optimized_class(base: type) -> type:
 
     def prepare_scriptable(self):
         """torch.jit.script compiles what was written."""
-        written = _as_written(self)
-        return written.__prepare_scriptable__() if hasattr(base, "__prepare_scriptable__") else written
+        own = _as_written(self)
+        return own.__prepare_scriptable__() if hasattr(base, "__prepare_scriptable__") else own
 
     body = {
         "forward": run, "__init__": init, "__reduce_ex__": reduce, "_replicate_for_data_parallel": replicate,
@@ -98,7 +98,7 @@ def _as_written(module: nn.Module) -> nn.Module:
 
 
 def _optimized(model: nn.Module, options: Options, dynamic: bool) -> nn.Module:
-    base = getattr(type(model), "_transfuse_base", type(model))
+    base = written(type(model))
     return bare(_optimized_class(base), model, {**model.__dict__, "_transfuse": State(base, options, dynamic)})
 
 

@@ -56,9 +56,8 @@ def load(path: str | Path, device: str = "cpu") -> dict[str, Callable]:
     if not Path(path).is_file():
         raise SystemExit(f"bench: there is no file {path}")
     spec = importlib.util.spec_from_file_location("transfuse_networks", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(
-        spec
-    )  # Dynamo looks classes up where they say they are from
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # Dynamo looks classes up where they say they are from
     spec.loader.exec_module(module)
     module.DEVICE = device
     if not isinstance(getattr(module, "NETWORKS", None), dict):

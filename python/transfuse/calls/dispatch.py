@@ -308,9 +308,8 @@ class Refusal:
         with state.lock:
             settles = isinstance(self.error, Unsettled) and state.unsettled != self.key[1:]
             if settles and state.refusals < MOST_FAILURES - 1:
-                state.unsettled = self.key[
-                    1:
-                ]  # what it computes once may be there now: the next such call is looked at anew
+                # What it computes once may be there now: the next such call is looked at anew.
+                state.unsettled = self.key[1:]
                 state.refusals += 1
                 return
             state.tell(self.reason)

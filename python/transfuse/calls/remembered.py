@@ -19,9 +19,9 @@ from transfuse.cut.regions import Cut
 from transfuse.native import library
 from transfuse.options import Options
 from transfuse.pytorch.torch_private import is_grad_enabled, pytree
+from transfuse.recent import MOST_SIZES, Recent
 from transfuse.run.direct import alone, direct
 from transfuse.run.precision import allows_tf32
-from transfuse.recent import MOST_SIZES, Recent
 
 MOST_TOLD = 64  # that a report tells
 
@@ -316,7 +316,7 @@ class State:
         self.slow = whole is not None and whole.slow  # whether it takes too long to capture it for all sizes at once
         self.refusals = 0  # of captures, in all
         self.unsettled: tuple | None = (
-            None  # the inputs' sizes and form, when last a call changed what the module holds
+            None  # sizes and form of the last inputs whose call changed what the module holds
         )
         self.put_off: str | None = None  # why nothing could be captured before a first call
         self.closed: str | None = None  # why nothing more is captured

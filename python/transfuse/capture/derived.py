@@ -13,6 +13,11 @@ class _Unannounced:
         pass
 
 
+def written(kind: type) -> type:
+    """The class as its author wrote it."""
+    return getattr(kind, "_transfuse_base", kind)
+
+
 def derive(base: type, body: dict) -> type:
     """A class like `base`, of its name and its metaclass, with what `body` holds. What the user's metaclass does for a new class is
     not done again: it is inherited."""

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from transfuse.capture.derived import written
 from transfuse.capture.generators import state_of
 from transfuse.capture.outside import Outside, is_number, value_at
 from transfuse.capture.questions import PATH
@@ -61,8 +62,8 @@ class Watch:
                 self.numbers += [(operator.itemgetter(*names), part.__dict__, len(names))] if names else []
         # Whoever gives a part another class, or a class another forward(), means the next call. (The root's class is ours.)
         self.kinds = list(map(type, self.modules[1:]))
-        own = written(type(module))
-        self.classes = [k for k in dict.fromkeys([own, *self.kinds]) if not issubclass(k, torch.jit.ScriptModule)]
+        kinds = [written(type(module)), *self.kinds]
+        self.classes = [k for k in dict.fromkeys(kinds) if not issubclass(k, torch.jit.ScriptModule)]
         self.outside = Outside(module).places()
         parts = parts_of(module)
         self.read = [(parts[path], name) for path, name in sorted(reads) if path in parts]
@@ -70,8 +71,8 @@ class Watch:
         self.hooks = [t[name] for t in tables[1:] for name in HOOKS]
         self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers")]
         # A forward() may read how long its own parameters are: len(self.scale). Those of PyTorch's layers do not.
-        own = [m for m in self.modules if not written(type(m)).__module__.startswith("torch.")]
-        self.shaped = [table for m in own if (table := m.__dict__["_parameters"])]
+        users = [m for m in self.modules if not written(type(m)).__module__.startswith("torch.")]
+        self.shaped = [table for m in users if (table := m.__dict__["_parameters"])]
 
     def holds(self) -> bool:
         """Whether the module still has the parts and attributes that are watched, and the parts their classes."""
@@ -166,11 +167,6 @@ class Watch:
         table = self.sizes[0][0]
         own = {"own": table, "nothing": names["nothing"] + [table[name] for name in HOOKS]}
         return ["own.get('_compiled_call_impl') is None", "'forward' not in own", *tests], names | own
-
-
-def written(kind: type) -> type:
-    """The class as its author wrote it."""
-    return getattr(kind, "_transfuse_base", kind)
 
 
 def _filled(parameters: dict) -> list[tuple[str, torch.Tensor]]:

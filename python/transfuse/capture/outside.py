@@ -14,6 +14,7 @@ import types
 import torch
 from torch import nn
 
+from transfuse.capture.derived import written
 from transfuse.capture.generators import state_of
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -31,7 +32,7 @@ class Outside:
         self.named: dict = {}  # all that is named, of whatever kind: (id of a table or cell, name) → value
         self.stored: set = set()  # of these, what is written under its name
         for part in module.modules():
-            kind = getattr(type(part), "_transfuse_base", type(part))
+            kind = written(type(part))
             if issubclass(kind, torch.jit.ScriptModule):  # whose classes do not show it
                 continue
             self._visit(kind.forward, kind)

@@ -18,10 +18,10 @@ from transfuse.native import library
 from transfuse.native.frozen import Frozen
 from transfuse.pytorch.torch_private import is_exporting, is_grad_enabled
 from transfuse.pytorch.trials import capturing, is_one_of_many, traced, unseen
+from transfuse.recent import MOST_SIZES, Recent
 from transfuse.run.clock import allocated, fastest, fastest_on_device, step
 from transfuse.run.memory import peak_of, total
 from transfuse.run.precision import Rounding, allows_tf32, rounding_of
-from transfuse.recent import MOST_SIZES, Recent
 
 _salts = itertools.count(1)
 
